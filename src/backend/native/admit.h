@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Admission: what this host can enforce, against what the policy asks for. Fails closed. */
+#ifndef NATIVE_ADMIT_H
+#define NATIVE_ADMIT_H
+
+#include "backend/backend.h"
+#include "kernel/cgroup.h"
+#include "warden/protocol.h"
+
+/* What the host offers, probed once. */
+struct native_host {
+        struct cgroup_host cgroup;
+        int landlock_abi;
+        bool seccomp;
+        bool host_root;      /* boxes get uids of their own */
+        bool counts_per_box; /* RLIMIT_NPROC counts per user namespace (Linux 5.14) */
+};
+
+void native_host_probe(struct native_host *ret, bool may_change);
+void native_host_done(struct native_host *h);
+
+/* Fills the controls and the limits of spec; refuses what the policy does not allow to be weaker. */
+int native_admit(const struct native_host *host, const struct box_request *request, struct box_spec *spec,
+                 struct controls *ret, gb_error *err);
+
+#endif

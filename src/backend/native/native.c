@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The native backend: the front's side of the warden. It starts one warden (early, by prepare(), so
+ * that its exec overlaps with the reading of files), plans the box, sends one request with
+ * all descriptors and reads events. The warden ends by itself when its socket is closed. */
+#include "backend/backend.h"
+#include "backend/native/admit.h"
+#include "backend/native/command.h"
+#include "backend/native/payload.h"
+#include "backend/native/root.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct backend_box {
+        int socket;
+        pid_t warden;
+        bool over; /* the last event was read */
+};
+
+/* The warden that prepare() has started and nobody has taken yet. */
+static struct {
+        int socket;
+        pid_t pid;
+} prepared = {.socket = -1};
+
+static int spawn_warden(int *ret_socket, pid_t *ret_pid, gb_error *err)
+{
+        static char *const argv[] = {(char *)(uintptr_t)"glovebox-warden", NULL}, *const env[] = {NULL};
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int ours = -1, theirs = -1;
+        posix_spawn_file_actions_t actions;
+        int pair[2];
+
+        int r = path_libexec("glovebox-warden", &path);
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, -r, "cannot find the warden: %s", strerror(-r));
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        ours = pair[0];
+        theirs = pair[1];
+
+        if ((r = posix_spawn_file_actions_init(&actions)) == 0) {
+                r = posix_spawn_file_actions_adddup2(&actions, theirs, WARDEN_SOCKET_FD);
+                for (int fd = 0; r == 0 && fd < (GLOVEBOX_SANITIZED ? 2 : 3); fd++)
+                        r = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+                if (r == 0)
+                        r = posix_spawn(ret_pid, path, &actions, NULL, argv, env);
+                posix_spawn_file_actions_destroy(&actions);
+        }
+        if (r != 0)
+                return error_set(err, GB_E_INTERNAL, r, "cannot start the warden %s: %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
+                                 path, strerror(r));
+        *ret_socket = TAKE_FD(ours);
+        return 0;
+}
+
+static void native_prepare(void)
+{
+        if (prepared.socket < 0)
+                (void)spawn_warden(&prepared.socket, &prepared.pid, NULL); /* start() tries again and tells */
+}
+
+static int take_warden(struct backend_box *box, gb_error *err)
+{
+        if (prepared.socket >= 0) {
+                box->socket = TAKE_FD(prepared.socket);
+                box->warden = prepared.pid;
+                return 0;
+        }
+        return spawn_warden(&box->socket, &box->warden, err);
+}
+
+static int send_request(int socket, const struct warden_request *request, const int *fds, uint32_t n_fds)
+{
+        union {
+                char bytes[CMSG_SPACE(sizeof(int) * BOX_FDS_MAX)];
+                struct cmsghdr align;
+        } control;
+        struct iovec iov = {.iov_base = (void *)(uintptr_t)request, .iov_len = sizeof(*request)};
+        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+        if (n_fds > 0) {
+                memset(&control, 0, sizeof(control));
+                msg.msg_control = control.bytes;
+                msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+                struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+                c->cmsg_level = SOL_SOCKET;
+                c->cmsg_type = SCM_RIGHTS;
+                c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+                memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+        }
+        ssize_t n;
+        do
+                n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        return n < 0 ? -errno : 0;
+}
+
+static int plan_descriptors(struct box_plan *plan, const struct native_host *host, const struct box_request *request,
+                            gb_error *err)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; r == 0 && i < 3; i++)
+                r = plan_fd(plan, BOX_FD_STDIN + i, 0, request->stdio[i], false, err);
+        for (uint32_t kind = 0; r == 0 && kind < CGROUP_KIND_COUNT; kind++)
+                if (host->cgroup.parent[kind] >= 0)
+                        r = plan_fd(plan, BOX_FD_CGROUP, kind, host->cgroup.parent[kind], false, err);
+        if (r < 0)
+                return r;
+        int payload = plan_seal(plan, err);
+        return payload < 0 ? payload : plan_fd(plan, BOX_FD_PAYLOAD, 0, payload, true, err);
+}
+
+/* The escape tests switch off one layer at a time, in a build made for that. */
+static uint32_t test_layers_off(void)
+{
+#if GLOVEBOX_TEST_LAYERS
+        static const struct {
+                const char *name;
+                uint32_t layer;
+        } layers[] = {
+                {"seccomp", BOX_LAYER_SECCOMP}, {"landlock", BOX_LAYER_LANDLOCK}, {"capabilities", BOX_LAYER_CAPABILITIES},
+                {"cgroup", BOX_LAYER_CGROUP},   {"rlimits", BOX_LAYER_RLIMITS},   {"network", BOX_LAYER_NETWORK},
+        };
+        const char *off = getenv("GLOVEBOX_TEST_LAYER_OFF");
+        for (size_t i = 0; off && i < ARRAY_SIZE(layers); i++)
+                if (strcmp(off, layers[i].name) == 0)
+                        return layers[i].layer;
+#endif
+        return 0;
+}
+
+static int start_box(const struct box_request *request, const struct native_host *host, struct backend_box *box,
+                     struct controls *ret_controls, gb_error *err)
+{
+        _cleanup_free_ struct warden_request *message = calloc(1, sizeof(*message));
+        _cleanup_free_ struct box_plan *memory = calloc(1, sizeof(*memory));
+
+        if (!message || !memory)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        plan_init(memory);
+        _cleanup_(plan_done_ptr) struct box_plan *plan = memory;
+
+        message->version = WARDEN_PROTOCOL_VERSION;
+        message->kind = WARDEN_RUN;
+        message->spec.layers_off = test_layers_off();
+        int r = native_admit(host, request, &message->spec, ret_controls, err);
+        if (r == 0)
+                r = root_plan(plan, request, err);
+        if (r == 0)
+                r = command_plan(plan, request, err);
+        if (r == 0)
+                r = plan_descriptors(plan, host, request, err);
+        if (r == 0)
+                r = take_warden(box, err);
+        if (r < 0)
+                return r;
+
+        message->spec.n_fds = plan->n_fds;
+        memcpy(message->spec.fds, plan->fds, sizeof(plan->fds));
+        r = send_request(box->socket, message, plan->fd_values, plan->n_fds);
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, -r, "the warden does not answer: %s", strerror(-r));
+        return 0;
+}
+
+static void native_free(struct backend_box *box)
+{
+        if (!box)
+                return;
+        /* Its end of the socket tells the warden to end the box and itself. */
+        box->socket = safe_close(box->socket);
+        if (box->warden > 0)
+                while (waitpid(box->warden, NULL, 0) < 0 && errno == EINTR)
+                        ;
+        free(box);
+}
+DEFINE_CLEANUP(struct backend_box, native_free)
+
+static int native_start(const struct box_request *request, struct controls *ret_controls, struct backend_box **ret,
+                        gb_error *err)
+{
+        struct native_host host;
+        _cleanup_(native_free_ptr) struct backend_box *box = calloc(1, sizeof(*box));
+
+        if (!box)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        box->socket = -1;
+        native_host_probe(&host, true);
+        int r = start_box(request, &host, box, ret_controls, err);
+        native_host_done(&host);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(box);
+        return 0;
+}
+
+static int native_event_fd(const struct backend_box *box)
+{
+        return box->socket;
+}
+
+static void fill_end(struct box_end *end, const struct box_report *report)
+{
+        *end = (struct box_end){
+                .exit_code = report->exit_code,
+                .signal = report->signal,
+                .stop = (enum box_stop)report->stop,
+                .compiling = report->compiling,
+                .disk_full = report->disk_full,
+                .wall_usec = report->wall_usec,
+                .cpu_usec = report->stats.cpu_usec,
+                .memory_peak_bytes = report->stats.memory_peak_bytes,
+                .pids_peak = report->stats.pids_peak,
+                .disk_peak_bytes = report->disk_peak_bytes,
+                .inodes_peak = report->inodes_peak,
+                .oom_kills = report->stats.oom_kills,
+                .pids_refused = report->stats.pids_refused,
+        };
+}
+
+static int native_next_event(struct backend_box *box, struct box_event *ret, gb_error *err)
+{
+        struct warden_event event;
+
+        *ret = (struct box_event){.kind = BOX_EVENT_NONE};
+        ssize_t n = recv(box->socket, &event, sizeof(event), MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        if (n != (ssize_t)sizeof(event) || event.version != WARDEN_PROTOCOL_VERSION)
+                return error_set(err, GB_E_LOST, EPIPE, "the warden died; what it ran is dead too, its outcome is not known");
+
+        ret->t_usec = event.t_usec;
+        switch (event.kind) {
+        case WARDEN_STARTED:
+                ret->kind = BOX_EVENT_STARTED;
+                return 0;
+        case WARDEN_ENDED:
+                ret->kind = BOX_EVENT_ENDED;
+                fill_end(&ret->end, &event.report);
+                box->over = true;
+                return 0;
+        default:
+                box->over = true;
+                if (err)
+                        *err = event.error;
+                return event.error.errnum > 0 ? -event.error.errnum : -EINVAL;
+        }
+}
+
+static void native_ask(struct backend_box *box, uint32_t kind, uint32_t value)
+{
+        struct warden_request request = {.version = WARDEN_PROTOCOL_VERSION, .kind = kind, .value = value};
+
+        if (!box->over)
+                (void)send_request(box->socket, &request, NULL, 0); /* a dead warden shows at its socket */
+}
+
+static void native_signal(struct backend_box *box, int sig)
+{
+        native_ask(box, WARDEN_SIGNAL, (uint32_t)sig);
+}
+
+static void native_stop(struct backend_box *box)
+{
+        native_ask(box, WARDEN_STOP, 0);
+}
+
+const struct backend backend_native = {
+        .name = "native",
+        .prepare = native_prepare,
+        .start = native_start,
+        .event_fd = native_event_fd,
+        .next_event = native_next_event,
+        .signal = native_signal,
+        .stop = native_stop,
+        .free = native_free,
+};

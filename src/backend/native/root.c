@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a box sees as its root. It is a private tmpfs; on it, bound read-only, either the host's /usr
+ * with a made-up /etc, or every entry of an image's root. An image's own /proc, /sys, /dev, /tmp, /run
+ * and workspace are left out and ours stand there, so whatever they are in the image (links, say)
+ * cannot matter. */
+#include "backend/native/root.h"
+
+#include "base/fd.h"
+#include "kernel/sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#define SHM_SIZE_MAX (64 * MIB)
+#define ETC_COPY_MAX (256 * KIB) /* larger files of /etc are bound, not copied */
+
+/* What programs need of the host's /etc, and nobody's secret. */
+static const char *const host_etc[] = {
+        "alternatives", "ld.so.cache", "localtime", "mime.types", "ssl/certs", "ssl/openssl.cnf", "fonts", "matplotlibrc",
+        "perl", "protocols", "services",
+};
+
+/* Only with the host's network. */
+static const char *const host_network_etc[] = {"resolv.conf", "hosts", "gai.conf"};
+
+/* Never taken from an image: these are ours. */
+static const char *const own_entries[] = {"proc", "sys", "dev", "tmp", "run", "sandbox", "workspace", "lost+found"};
+
+static const struct {
+        const char *name;
+        unsigned major, minor;
+} devices[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}};
+
+static int bind_path(struct box_plan *p, const char *source, const char *target, unsigned flags, bool is_file, gb_error *err)
+{
+        int fd = open(source, O_PATH | O_CLOEXEC);
+
+        if (fd < 0)
+                return error_set(err, GB_E_NOT_FOUND, errno, "cannot open %s: %s", source, strerror(errno));
+        return plan_bind(p, target, fd, flags, is_file, err);
+}
+
+static int plan_devices(struct box_plan *p, gb_error *err)
+{
+        static const char *const links[][2] = {
+                {"/dev/fd", "/proc/self/fd"}, {"/dev/stdin", "/proc/self/fd/0"}, {"/dev/stdout", "/proc/self/fd/1"},
+                {"/dev/stderr", "/proc/self/fd/2"}, {"/dev/ptmx", "pts/ptmx"},
+        };
+        char path[64];
+        int r = plan_dir(p, "/dev", 0755, BOX_OP_LANDLOCK_DEVICE, err);
+
+        for (size_t i = 0; r == 0 && i < ARRAY_SIZE(devices); i++) {
+                struct stat st;
+                snprintf(path, sizeof(path), "/dev/%s", devices[i].name);
+                if (stat(path, &st) < 0 || !S_ISCHR(st.st_mode) ||
+                    st.st_rdev != makedev(devices[i].major, devices[i].minor))
+                        return error_set(err, GB_E_UNENFORCEABLE, ENODEV,
+                                         "%s of this host is missing or not the device it should be; restore it (mknod -m 666 %s "
+                                         "c %u %u)", path, path, devices[i].major, devices[i].minor);
+                r = bind_path(p, path, path, BOX_SOURCE_DEVICE | BOX_SOURCE_WRITABLE, true, err);
+                p->ops[p->n_ops - 1].flags &= ~(unsigned)BOX_OP_LANDLOCK_WRITE; /* the rule on /dev covers it */
+        }
+        for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
+                r = plan_symlink(p, links[i][0], links[i][1], err);
+        if (r == 0)
+                r = plan_special(p, BOX_OP_DEVPTS, "/dev/pts", err);
+        return r;
+}
+
+/* One entry of the host's /etc: copied when it is a small file, bound when not, skipped when absent. */
+static int plan_etc_entry(struct box_plan *p, const char *name, gb_error *err)
+{
+        char path[PATH_MAX];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "/etc/%s", name);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return 0;
+        if (S_ISREG(st.st_mode) && st.st_size <= (off_t)ETC_COPY_MAX) {
+                _cleanup_free_ char *text = NULL;
+                size_t size;
+                return fd_read_all(fd, ETC_COPY_MAX, &text, &size) < 0 ? 0 : plan_file(p, path, text, size, 0444, err);
+        }
+        if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+                return 0;
+        return bind_path(p, path, path, 0, S_ISREG(st.st_mode), err);
+}
+
+static int plan_made_up_etc(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        bool host_network = request->policy->network_mode == NETWORK_HOST;
+        char passwd[256], group[128];
+        int r;
+
+        snprintf(passwd, sizeof(passwd),
+                 "sandbox:x:%u:%u:sandbox:" BOX_HOME ":/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+                 request->uid, request->gid);
+        snprintf(group, sizeof(group), "sandbox:x:%u:\nnogroup:x:65534:\n", request->gid);
+        const char *const files[][2] = {
+                {"/etc/passwd", passwd},
+                {"/etc/group", group},
+                {"/etc/hostname", "glovebox\n"},
+                {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
+        };
+        for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+                if ((r = plan_text(p, files[i][0], files[i][1], err)) < 0)
+                        return r;
+        for (size_t i = 0; i < ARRAY_SIZE(host_etc); i++)
+                if ((r = plan_etc_entry(p, host_etc[i], err)) < 0)
+                        return r;
+        if (!host_network)
+                return plan_text(p, "/etc/hosts", "127.0.0.1 localhost glovebox\n::1 localhost\n", err);
+        for (size_t i = 0; i < ARRAY_SIZE(host_network_etc); i++)
+                if ((r = plan_etc_entry(p, host_network_etc[i], err)) < 0)
+                        return r;
+        return 0;
+}
+
+/* A link is made again, anything else is bound. */
+static int plan_entry(struct box_plan *p, int dirfd, const char *name, bool must_exist, gb_error *err)
+{
+        char path[BOX_PATH_MAX], target[PATH_MAX];
+        struct stat st;
+
+        if ((size_t)snprintf(path, sizeof(path), "/%s", name) >= sizeof(path))
+                return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the image has a too long name in its root: %.64s...", name);
+        int fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return must_exist ? error_set(err, GB_E_NOT_FOUND, errno, "cannot open /%s of the root: %s", name, strerror(errno)) : 0;
+        if (fstat(fd, &st) < 0 || S_ISLNK(st.st_mode)) {
+                ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
+                safe_close(fd);
+                if (n <= 0)
+                        return error_set(err, GB_E_NOT_FOUND, errno, "cannot read the link /%s: %s", name, strerror(errno));
+                target[n] = '\0';
+                return plan_symlink(p, path, target, err);
+        }
+        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
+                safe_close(fd);
+                return 0; /* devices, sockets and pipes in an image's root have no use in a box */
+        }
+        return plan_bind(p, path, fd, 0, S_ISREG(st.st_mode), err);
+}
+
+static int plan_host_root(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        static const char *const names[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (root < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot open /: %s", strerror(errno));
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                int r = plan_entry(p, root, names[i], i == 0, err);
+                if (r < 0)
+                        return r;
+        }
+        return plan_made_up_etc(p, request, err);
+}
+
+static bool is_own_entry(const char *name)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(own_entries); i++)
+                if (strcmp(name, own_entries[i]) == 0)
+                        return true;
+        return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static void close_dir(DIR **dir)
+{
+        if (*dir)
+                closedir(*dir);
+}
+
+static int plan_image_root(struct box_plan *p, const char *rootfs, gb_error *err)
+{
+        _cleanup_(close_dir) DIR *dir = NULL;
+        int fd = open(rootfs, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0)
+                return error_set(err, GB_E_NOT_FOUND, errno, "cannot open the root file system %s: %s", rootfs, strerror(errno));
+        dir = fdopendir(fd);
+        if (!dir) {
+                safe_close(fd);
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        }
+        for (struct dirent *entry; (entry = readdir(dir));) {
+                if (is_own_entry(entry->d_name))
+                        continue;
+                int r = plan_entry(p, dirfd(dir), entry->d_name, true, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int plan_mounts(struct box_plan *p, const struct policy *policy, gb_error *err)
+{
+        for (size_t i = 0; i < policy->n_mounts; i++) {
+                const struct policy_mount *m = &policy->mounts[i];
+                struct stat st;
+                int fd = open(m->source, O_PATH | O_CLOEXEC);
+                if (fd < 0 || fstat(fd, &st) < 0) {
+                        int errnum = errno;
+                        safe_close(fd);
+                        return error_set(err, GB_E_NOT_FOUND, errnum, "cannot mount %s: %s", m->source, strerror(errnum));
+                }
+                if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
+                        safe_close(fd);
+                        return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be "
+                                         "mounted", m->source);
+                }
+                int r = plan_bind(p, m->target, fd, BOX_SOURCE_OWNED | (m->writable ? BOX_SOURCE_WRITABLE : 0),
+                                  S_ISREG(st.st_mode), err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int plan_workspace(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        const struct policy *policy = request->policy;
+        int r;
+
+        if (request->workspace_fd < 0) {
+                r = plan_tmpfs(p, BOX_WORKSPACE, policy->disk_limit_bytes, policy->inode_limit, 0755, err);
+        } else {
+                int fd = fcntl(request->workspace_fd, F_DUPFD_CLOEXEC, 3);
+                if (fd < 0)
+                        return error_set(err, GB_E_INTERNAL, errno, "cannot duplicate a descriptor: %s", strerror(errno));
+                r = plan_bind(p, BOX_WORKSPACE, fd, BOX_SOURCE_OWNED | BOX_SOURCE_WRITABLE, false, err);
+        }
+        return r < 0 ? r : plan_symlink(p, "/workspace", "sandbox", err);
+}
+
+int root_plan(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        const struct policy *policy = request->policy;
+        char code_path[BOX_PATH_MAX];
+
+        int r = request->rootfs ? plan_image_root(p, request->rootfs, err) : plan_host_root(p, request, err);
+        if (r == 0)
+                r = plan_devices(p, err);
+        if (r == 0)
+                r = plan_special(p, BOX_OP_PROC, "/proc", err);
+        if (r == 0)
+                r = plan_tmpfs(p, "/tmp", policy->tmp_size_bytes, policy->inode_limit, 01777, err);
+        if (r == 0)
+                r = plan_tmpfs(p, "/dev/shm", MIN(policy->tmp_size_bytes, SHM_SIZE_MAX), policy->inode_limit, 01777, err);
+        if (r == 0)
+                r = plan_workspace(p, request, err);
+        if (r == 0)
+                r = plan_mounts(p, policy, err);
+        if (r < 0)
+                return r;
+        snprintf(code_path, sizeof(code_path), BOX_CODE_DIR "/%s", request->code_name);
+        return plan_file(p, code_path, request->code, request->code_size, 0444, err);
+}

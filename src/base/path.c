@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/path.h"
+
+#include "base/limits.h"
+#include "base/macro.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int join(const char *dir, const char *name, char **ret)
+{
+        char *path;
+
+        if (asprintf(&path, "%s/%s", dir, name) < 0)
+                return -ENOMEM;
+        *ret = path;
+        return 0;
+}
+
+static bool runs_from_build_tree(void)
+{
+        char exe[HOST_PATH_MAX];
+        _cleanup_free_ char *root = realpath(GLOVEBOX_BUILD_ROOT, NULL);
+
+        if (!root)
+                return false;
+        ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+        if (n < 0)
+                return false;
+        exe[n] = '\0';
+        size_t size = strlen(root);
+        return strncmp(exe, root, size) == 0 && exe[size] == '/';
+}
+
+static const char *env_dir(const char *name)
+{
+        const char *dir = getenv(name);
+
+        return dir && *dir ? dir : NULL;
+}
+
+int path_config_file(const char *name, char **ret)
+{
+        const char *dir = env_dir("GLOVEBOX_CONFIG_DIR");
+
+        if (!dir)
+                dir = runs_from_build_tree() ? GLOVEBOX_SOURCE_CONFDIR : GLOVEBOX_CONFDIR;
+        return join(dir, name, ret);
+}
+
+bool path_config_is_optional(void)
+{
+        const char *dir = env_dir("GLOVEBOX_CONFIG_DIR");
+
+        return !dir || access(dir, F_OK) == 0;
+}
+
+int path_libexec(const char *name, char **ret)
+{
+        const char *dir = env_dir("GLOVEBOX_LIBEXEC_DIR");
+
+        if (dir)
+                return join(dir, name, ret);
+        if (!runs_from_build_tree())
+                return join(GLOVEBOX_LIBEXECDIR, name, ret);
+
+        /* In the build tree each helper lies in the directory of its part: glovebox-warden in
+         * src/warden. */
+        const char *part = strncmp(name, "glovebox-", 9) == 0 ? name + 9 : name;
+        char *path;
+        if (asprintf(&path, "%s/src/%s/%s", GLOVEBOX_BUILD_ROOT, part, name) < 0)
+                return -ENOMEM;
+        *ret = path;
+        return 0;
+}

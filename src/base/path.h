@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where glovebox finds its own files. A program that runs from its build tree takes the
+ * configuration from the source tree and its helpers from the build tree; an installed one
+ * takes both from where they were installed. */
+#ifndef BASE_PATH_H
+#define BASE_PATH_H
+
+#include <stdbool.h>
+
+/* $GLOVEBOX_CONFIG_DIR/name when that is set, else config/name of the source tree, else
+ * <sysconfdir>/glovebox/name. The file need not exist. 0 or a negative errno. */
+int path_config_file(const char *name, char **ret);
+
+/* Whether built-in values may stand for a configuration file that does not exist. They may not
+ * when $GLOVEBOX_CONFIG_DIR names a directory that is not there: that is a slip to be told. */
+bool path_config_is_optional(void);
+
+/* $GLOVEBOX_LIBEXEC_DIR/name when that is set, else where the build put it, else
+ * <libexecdir>/glovebox/name. */
+int path_libexec(const char *name, char **ret);
+
+#endif

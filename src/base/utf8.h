@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decodes the character at text. Returns its length in bytes (1 to 4), or 0 when the bytes are
+ * not UTF-8 (overlong forms, surrogates and cut sequences are not) or size is 0. */
+size_t utf8_decode(const char *text, size_t size, uint32_t *ret);
+
+/* A string of unknown origin, made fit for a message: in double quotes, shortened, and with
+ * control characters, bidi marks and bytes that are not UTF-8 as \xNN. Use it inside the call:
+ * error_set(..., "unknown key %s", quote(key).text). */
+#define QUOTED_MAX 120
+
+struct quoted {
+        char text[QUOTED_MAX];
+};
+
+struct quoted quote(const char *text);
+
+/* The same without quotes, for the path before a position; of a long one the end is kept. */
+struct quoted quote_path(const char *path);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The manual page glovebox(1) in mdoc, from the same rows as the help. */
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAN_DATE "November 15, 2026"
+
+/* Text that means nothing to roff: no escapes, no macros, "-" as it is typed. */
+static int add_roff(struct buffer *out, const char *text)
+{
+        int r = 0;
+
+        for (const char *p = text; *p && r == 0; p++)
+                if (*p == '\\')
+                        r = buffer_add_string(out, "\\e");
+                else if (*p == '-')
+                        r = buffer_add_string(out, "\\-");
+                else if ((*p == '.' || *p == '\'') && p == text)
+                        r = buffer_printf(out, "\\&%c", *p);
+                else
+                        r = buffer_add(out, p, 1);
+        return r;
+}
+
+/* A line of running text, one sentence to a line as mdoc wants it. */
+static int add_text(struct buffer *out, const char *text)
+{
+        int r = 0;
+
+        while (*text && r == 0) {
+                const char *end = strstr(text, ". ");
+                size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
+                char sentence[1024];
+                snprintf(sentence, sizeof(sentence), "%.*s", (int)length, text);
+                r = add_roff(out, sentence);
+                if (r == 0)
+                        r = buffer_add_string(out, "\n");
+                text += length + (end != NULL);
+        }
+        return r;
+}
+
+/* The argument of a macro, in quotes. */
+static int add_quoted(struct buffer *out, const char *text)
+{
+        int r = buffer_add_string(out, "\"");
+
+        for (; *text && r == 0; text++)
+                r = *text == '"'    ? buffer_add_string(out, "\\(dq")
+                    : *text == '\\' ? buffer_add_string(out, "\\e")
+                                    : buffer_add(out, text, 1);
+        return r < 0 ? r : buffer_add_string(out, "\"");
+}
+
+static int add_option(struct buffer *out, const struct option *o)
+{
+        char letter[2] = {o->letter, '\0'};
+        int r = buffer_add_string(out, ".It");
+
+        if (o->letter)
+                r = buffer_printf(out, " Fl %s%s", letter, o->name ? " ," : "");
+        if (r == 0 && o->name)
+                r = buffer_printf(out, " Fl \\-%s", o->name);
+        if (r == 0 && o->value != VALUE_NONE) {
+                r = buffer_add_string(out, o->value == VALUE_OPTIONAL ? " Ns Op = Ns Ar " : " Ar ");
+                if (r == 0)
+                        r = add_quoted(out, o->placeholder);
+        }
+        if (r == 0)
+                r = buffer_add_string(out, "\n");
+        if (r == 0)
+                r = add_text(out, o->help);
+        if (r == 0 && o->fallback) {
+                r = buffer_add_string(out, "Default: ");
+                if (r == 0)
+                        r = add_text(out, o->fallback);
+        }
+        if (r == 0 && o->env)
+                r = buffer_printf(out, "Environment:\n.Ev %s\n", o->env);
+        return r;
+}
+
+static int add_command(struct buffer *out, const struct command *c)
+{
+        char name[COMMAND_NAME_MAX];
+        struct option o;
+
+        int r = buffer_printf(out, ".Ss %s\n.Nm glovebox\n.Cm %s\n", command_full_name(c, name), name);
+        if (r == 0 && c->usage[0])
+                r = buffer_add_string(out, ".Li ");
+        if (r == 0 && c->usage[0])
+                r = add_quoted(out, c->usage);
+        if (r == 0)
+                r = buffer_add_string(out, c->usage[0] ? "\n.Pp\n" : ".Pp\n");
+        if (r == 0)
+                r = add_text(out, c->description);
+        if (r == 0)
+                r = buffer_add_string(out, ".Bl -tag -width Ds\n");
+        for (size_t i = 0; r == 0 && options_next(&c->options, &i, &o);)
+                if (!o.hidden)
+                        r = add_option(out, &o);
+        return r < 0 ? r : buffer_add_string(out, ".El\n");
+}
+
+static int add_exit_status(struct buffer *out)
+{
+        struct exit_row rows[EXIT_ROWS_MAX];
+        size_t n = exit_rows(rows, ARRAY_SIZE(rows));
+
+        int r = buffer_add_string(out, ".Sh EXIT STATUS\n"
+                                       ".Nm glovebox\n.Cm run\n"
+                                       "exits with the status of the program: its exit code, or 128 and the number of "
+                                       "the signal that ended it.\n"
+                                       "These statuses are of glovebox itself:\n"
+                                       ".Bl -tag -width \"117  unenforceable\"\n");
+        for (size_t i = 0; i < n && r == 0; i++) {
+                r = buffer_printf(out, ".It %d %s\n", rows[i].status, rows[i].name);
+                if (r == 0)
+                        r = add_text(out, rows[i].help);
+        }
+        return r < 0 ? r : buffer_add_string(out, ".It 141\nnobody reads our output any more\n.El\n");
+}
+
+static int add_environment(struct buffer *out)
+{
+        int r = buffer_add_string(out, ".Sh ENVIRONMENT\n"
+                                       "A flag is stronger than its variable, and that is stronger than the policy file.\n"
+                                       ".Bl -tag -width Ds\n");
+        const struct command *run = command_find("run", NULL);
+        struct option o;
+        for (size_t i = 0; r == 0 && options_next(&run->options, &i, &o);)
+                if (o.env)
+                        r = buffer_printf(out, ".It Ev %s\nas\n.Fl \\-%s\n", o.env, o.name);
+        return r < 0 ? r : buffer_add_string(out, ".It Ev NO_COLOR\nno colours in messages\n.El\n");
+}
+
+static int add_examples(struct buffer *out)
+{
+        int r = buffer_add_string(out, ".Sh EXAMPLES\n");
+
+        for (size_t i = 0; i < n_commands; i++)
+                for (const struct command_example *e = commands[i].examples; r == 0 && e->line; e++) {
+                        r = add_text(out, e->what);
+                        if (r == 0)
+                                r = buffer_add_string(out, ".Bd -literal -offset indent\n");
+                        if (r == 0)
+                                r = add_roff(out, e->line);
+                        if (r == 0)
+                                r = buffer_add_string(out, "\n.Ed\n");
+                }
+        return r;
+}
+
+int man_write(struct buffer *out)
+{
+        int r = buffer_add_string(out, ".\\\" SPDX-License-Identifier: Apache-2.0\n"
+                                       ".\\\" Made by 'glovebox help --man' from the tables of the program.\n"
+                                       ".Dd " MAN_DATE "\n.Dt GLOVEBOX 1\n.Os\n"
+                                       ".Sh NAME\n.Nm glovebox\n.Nd run code that nobody vouches for, sealed off\n"
+                                       ".Sh SYNOPSIS\n");
+        char name[COMMAND_NAME_MAX];
+        for (size_t i = 0; i < n_commands && r == 0; i++) {
+                r = buffer_printf(out, ".Nm glovebox\n.Cm %s\n.Op Ar options\n", command_full_name(&commands[i], name));
+                if (r == 0 && commands[i].usage[0]) {
+                        r = buffer_add_string(out, ".Li ");
+                        if (r == 0)
+                                r = add_quoted(out, commands[i].usage);
+                        if (r == 0)
+                                r = buffer_add_string(out, "\n");
+                }
+        }
+        if (r == 0)
+                r = buffer_add_string(out, ".Sh DESCRIPTION\n"
+                                           "Runs programs in boxes of their own: without the host's files, without network "
+                                           "unless the policy gives it, under limits, and with a typed reason for how "
+                                           "each run ended.\n");
+        for (size_t i = 0; i < n_commands && r == 0; i++)
+                r = add_command(out, &commands[i]);
+        if (r == 0)
+                r = add_environment(out);
+        if (r == 0)
+                r = add_exit_status(out);
+        return r < 0 ? r : add_examples(out);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * glovebox policy show, glovebox policy check. */
+#include "policy/policy.h"
+
+#include "base/parse.h"
+#include "base/utf8.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/settings.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+DEFINE_CLEANUP(json_t, json_decref)
+#define _cleanup_json_ _cleanup_(json_decref_ptr)
+
+#define VALUE_TEXT_MAX 64
+
+static const char *network_name(enum network_mode mode)
+{
+        return mode == NETWORK_HOST ? "host" : "none";
+}
+
+/* The value of a row as the policy file would have it. */
+static const char *value_text(const struct policy *p, const struct policy_option *row, char buf[static VALUE_TEXT_MAX])
+{
+        const void *field = (const char *)p + row->offset;
+
+        if (row->fallback && strcmp(row->fallback, "none") == 0 && row->type == OPTION_DURATION &&
+            *(const uint64_t *)field == 0)
+                return "none";
+        switch (row->type) {
+        case OPTION_SIZE:
+                return format_size(*(const uint64_t *)field, buf);
+        case OPTION_DURATION:
+                return format_duration(*(const uint64_t *)field, buf);
+        case OPTION_CPUS:
+                return format_cpus(*(const uint64_t *)field, buf);
+        case OPTION_COUNT:
+                snprintf(buf, VALUE_TEXT_MAX, "%" PRIu64, *(const uint64_t *)field);
+                return buf;
+        case OPTION_BOOL:
+                return *(const bool *)field ? "true" : "false";
+        case OPTION_NETWORK:
+                return network_name(*(const enum network_mode *)field);
+        }
+        return "";
+}
+
+/* The value in its smallest unit, which its name in JSON tells. */
+static int set_value(json_t *object, const struct policy *p, const struct policy_option *row)
+{
+        static const char *const units[] = {[OPTION_SIZE] = "_bytes", [OPTION_DURATION] = "_usec",
+                                            [OPTION_CPUS] = "_milli"};
+        const void *field = (const char *)p + row->offset;
+        char name[96];
+
+        snprintf(name, sizeof(name), "%s%s", row->key,
+                 (size_t)row->type < ARRAY_SIZE(units) && units[row->type] ? units[row->type] : "");
+        if (row->type == OPTION_BOOL)
+                return json_object_set_new(object, name, json_boolean(*(const bool *)field));
+        if (row->type == OPTION_NETWORK)
+                return json_object_set_new(object, name, json_string(network_name(*(const enum network_mode *)field)));
+        return json_object_set_new(object, name, json_integer((json_int_t) * (const uint64_t *)field));
+}
+
+/* Text that may be any bytes: what is not UTF-8 is left out, by its quoted form. */
+static json_t *json_any(const char *text)
+{
+        json_t *json = text ? json_string(text) : json_null();
+
+        return json ? json : json_string(quote(text).text);
+}
+
+static json_t *show_json(const struct policy *p)
+{
+        json_t *o = json_object(), *mounts = json_array(), *env = json_object(), *weaker = json_array();
+
+        json_object_set_new(o, "origin", json_any(p->origin));
+        json_object_set_new(o, "trust", json_any(p->trust));
+        for (size_t i = 0; i < n_policy_options; i++)
+                set_value(o, p, &policy_options[i]);
+        for (int i = 0; i < CONTROL_COUNT; i++)
+                if (p->allow_weaker & 1u << i)
+                        json_array_append_new(weaker, json_string(control_name((enum control_id)i)));
+        for (size_t i = 0; i < p->n_mounts; i++)
+                json_array_append_new(mounts, json_pack("{s:o, s:o, s:b}", "source", json_any(p->mounts[i].source),
+                                                        "target", json_any(p->mounts[i].target), "writable",
+                                                        p->mounts[i].writable));
+        for (size_t i = 0; i < p->n_env; i++)
+                json_object_set_new(env, p->env[i].name, json_any(p->env[i].value));
+        json_object_set_new(o, "allow_weaker", weaker);
+        json_object_set_new(o, "mounts", mounts);
+        json_object_set_new(o, "env", env);
+        return o;
+}
+
+static int show_text(const struct policy *p, struct buffer *out)
+{
+        char buf[VALUE_TEXT_MAX];
+
+        int r = buffer_printf(out, "# %s, trust level %s\n", p->origin ? p->origin : "built-in", p->trust ? p->trust : "-");
+        for (size_t i = 0; i < n_policy_options && r == 0; i++)
+                r = buffer_printf(out, "%s: %s\n", policy_options[i].key, value_text(p, &policy_options[i], buf));
+        if (r == 0 && p->allow_weaker)
+                r = buffer_add_string(out, "allow_weaker:\n");
+        for (int i = 0; i < CONTROL_COUNT && r == 0; i++)
+                if (p->allow_weaker & 1u << i)
+                        r = buffer_printf(out, "  - %s\n", control_name((enum control_id)i));
+        if (r == 0 && p->n_mounts > 0)
+                r = buffer_add_string(out, "mounts:\n");
+        for (size_t i = 0; i < p->n_mounts && r == 0; i++)
+                r = buffer_printf(out, "  - %s:%s%s\n", p->mounts[i].source, p->mounts[i].target,
+                                  p->mounts[i].writable ? ":rw" : "");
+        if (r == 0 && p->n_env > 0)
+                r = buffer_add_string(out, "env:\n");
+        for (size_t i = 0; i < p->n_env && r == 0; i++)
+                r = buffer_printf(out, "  %s: %s\n", p->env[i].name, quote(p->env[i].value).text);
+        return r;
+}
+
+int command_policy_show(const struct command *command, const struct arguments *arguments)
+{
+        _cleanup_policy_ struct policy *p = NULL;
+        _cleanup_buffer_ struct buffer text;
+        gb_error err = {.code = GB_E_INTERNAL, .message = "out of memory"};
+
+        buffer_init(&text, TEXT_BYTES_MAX);
+        if (settings_policy(&command->options, arguments, &p, &err) < 0)
+                return command_fail(arguments, &err);
+        if (arguments_has(arguments, OPT_JSON)) {
+                _cleanup_json_ json_t *json = show_json(p);
+                return output_json(json);
+        }
+        return show_text(p, &text) < 0 ? command_fail(arguments, &err) : output_text(&text);
+}
+
+int command_policy_check(const struct command *command, const struct arguments *arguments)
+{
+        _cleanup_policy_ struct policy *p = NULL;
+        _cleanup_buffer_ struct buffer text;
+        gb_error err = {.code = GB_E_INTERNAL, .message = "out of memory"};
+
+        buffer_init(&text, TEXT_BYTES_MAX);
+        if (arguments->n_words == 0)
+                error_set(&err, GB_E_USAGE, 0, "which file? glovebox policy check FILE");
+        if (arguments->n_words == 0 ||
+            policy_load(arguments->words[0], arguments_get(arguments, OPT_TRUST), &p, &err) < 0 ||
+            policy_validate(p, &err) < 0)
+                return command_fail(arguments, &err);
+        if (arguments_has(arguments, OPT_JSON)) {
+                _cleanup_json_ json_t *json = json_pack("{s:b, s:o, s:o}", "ok", 1, "file",
+                                                        json_any(arguments->words[0]), "trust", json_any(p->trust));
+                return output_json(json);
+        }
+        if (buffer_printf(&text, "%s: right (trust level %s)\n", arguments->words[0], p->trust) < 0)
+                return command_fail(arguments, &err);
+        return output_text(&text);
+}

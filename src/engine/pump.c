@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/pump.h"
+
+#include "base/fd.h"
+#include "base/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Reading a terminal from the background would stop us. */
+static bool is_background_terminal(int fd)
+{
+        return isatty(fd) && tcgetpgrp(fd) != getpgrp();
+}
+
+int pump_open(struct pump *p, int source, int *ret_child)
+{
+        struct stat st;
+        int fds[2];
+
+        if (source < 0 || fstat(source, &st) < 0 || is_background_terminal(source)) {
+                int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+                if (fd < 0)
+                        return -errno;
+                *ret_child = fd;
+                return 0;
+        }
+        p->buffer = malloc(OUTPUT_CHUNK_BYTES);
+        if (!p->buffer)
+                return -ENOMEM;
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        *ret_child = fds[0];
+        p->target = fds[1];
+        p->source = source;
+        p->pollable = !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode);
+        return fd_set_nonblock(p->target);
+}
+
+static void end(struct pump *p)
+{
+        if (p->source_event)
+                event_del(p->source_event);
+        if (p->target_event)
+                event_del(p->target_event);
+        p->target = safe_close(p->target);
+        p->source = -1;
+}
+
+/* Reads once; the end of the source is the end of the pipe. */
+static void fill(struct pump *p)
+{
+        ssize_t n = read(p->source, p->buffer, OUTPUT_CHUNK_BYTES);
+
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+                return;
+        if (n <= 0) {
+                end(p);
+                return;
+        }
+        p->used = (size_t)n;
+        p->sent = 0;
+}
+
+/* While the box takes none, nothing more is read: the caller waits, not our memory grows. */
+static void arm(struct pump *p)
+{
+        if (p->target < 0)
+                return;
+        if (p->used > 0 || !p->pollable) {
+                if (p->source_event)
+                        event_del(p->source_event);
+                event_add(p->target_event, NULL);
+        } else {
+                event_del(p->target_event);
+                event_add(p->source_event, NULL);
+        }
+}
+
+static void on_target(evutil_socket_t fd, short what, void *data)
+{
+        struct pump *p = data;
+
+        if (p->used == 0)
+                fill(p);
+        if (p->target >= 0 && p->used > 0) {
+                ssize_t n = write(p->target, p->buffer + p->sent, p->used - p->sent);
+                if (n < 0 && errno != EAGAIN && errno != EINTR) {
+                        end(p); /* the program closed its input */
+                        return;
+                }
+                p->sent += n > 0 ? (size_t)n : 0;
+                if (p->sent == p->used)
+                        p->used = p->sent = 0;
+        }
+        arm(p);
+}
+
+static void on_source(evutil_socket_t fd, short what, void *data)
+{
+        struct pump *p = data;
+
+        fill(p);
+        arm(p);
+}
+
+int pump_start(struct pump *p, struct event_base *base)
+{
+        if (p->source < 0)
+                return 0;
+        p->target_event = event_new(base, p->target, EV_WRITE | EV_PERSIST, on_target, p);
+        if (p->pollable)
+                p->source_event = event_new(base, p->source, EV_READ | EV_PERSIST, on_source, p);
+        if (!p->target_event || (p->pollable && !p->source_event))
+                return -ENOMEM;
+        /* Character devices such as /dev/null cannot be polled for: read like files. */
+        if (p->pollable && event_add(p->source_event, NULL) < 0)
+                p->pollable = false;
+        arm(p);
+        return 0;
+}
+
+void pump_done(struct pump *p)
+{
+        if (p->source_event)
+                event_free(p->source_event);
+        if (p->target_event)
+                event_free(p->target_event);
+        p->target = safe_close(p->target);
+        free(p->buffer);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The result as JSON. Whatever goes in, valid UTF-8 comes out: the program's output is lossless
+ * by way of base64, and other text (a path of the host may be any bytes) is made readable. */
+#include "base/base64.h"
+#include "base/utf8_stream.h"
+#include "engine/result.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static inline void json_decref_ptr(json_t **j)
+{
+        json_decref(*j);
+}
+#define _cleanup_json_ _cleanup_(json_decref_ptr)
+
+/* jansson takes no value of NULL and frees what it was given on failure, so the calls of one
+ * object can be or-ed and checked once. */
+
+static json_t *json_uint(uint64_t n)
+{
+        return json_integer((json_int_t)MIN(n, (uint64_t)INT64_MAX));
+}
+
+static json_t *json_readable(const void *bytes, size_t size)
+{
+        if (utf8_is_valid(bytes, size))
+                return json_stringn_nocheck(size > 0 ? bytes : "", size);
+
+        /* Each wrong byte becomes three. */
+        _cleanup_buffer_ struct buffer text = {0};
+        buffer_init(&text, size * 3);
+        if (utf8_replace(&text, bytes, size) < 0)
+                return NULL;
+        return json_stringn_nocheck(text.data, text.size);
+}
+
+static json_t *json_text(const char *text)
+{
+        return text ? json_readable(text, strlen(text)) : json_null();
+}
+
+/* Microseconds as milliseconds; whoever prints them takes no more digits than are real. */
+static json_t *json_msec(uint64_t usec)
+{
+        return json_real((double)usec / 1000.0);
+}
+
+static int set_base64(json_t *object, const char *key, const void *bytes, size_t size)
+{
+        _cleanup_free_ char *text = NULL, *name = NULL;
+        size_t length;
+
+        if (asprintf(&name, "%s_base64", key) < 0) {
+                name = NULL;
+                return -ENOMEM;
+        }
+        int r = base64_encode(bytes, size, &text, &length);
+        if (r < 0)
+                return r;
+        return json_object_set_new(object, name, json_stringn_nocheck(text, length)) < 0 ? -ENOMEM : 0;
+}
+
+int json_set_bytes(json_t *object, const char *key, const void *bytes, size_t size)
+{
+        if (!utf8_is_valid(bytes, size))
+                return set_base64(object, key, bytes, size);
+        return json_object_set_new(object, key, json_readable(bytes, size)) < 0 ? -ENOMEM : 0;
+}
+
+/* A stream that was kept has a buffer with a cap, even when nothing was written to it. */
+static int set_output(json_t *object, const char *key, const struct buffer *b)
+{
+        if (b->max == 0)
+                return 0;
+        if (json_object_set_new(object, key, json_readable(b->data, b->size)) < 0)
+                return -ENOMEM;
+        return utf8_is_valid(b->data, b->size) ? 0 : set_base64(object, key, b->data, b->size);
+}
+
+static json_t *verdict_to_json(const struct verdict *v)
+{
+        _cleanup_json_ json_t *o = json_object();
+        int r = 0;
+
+        r |= json_object_set_new(o, "kind", json_string(verdict_name(v->kind)));
+        r |= json_object_set_new(o, "message", json_text(v->message));
+        r |= json_object_set_new(o, "limit", v->unit ? json_uint(v->limit) : json_null());
+        r |= json_object_set_new(o, "peak", v->unit ? json_uint(v->peak) : json_null());
+        r |= json_object_set_new(o, "unit", json_text(v->unit));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
+static json_t *peaks_to_json(const struct run_facts *f)
+{
+        _cleanup_json_ json_t *o = json_object();
+        int r = 0;
+
+        r |= json_object_set_new(o, "memory_bytes", json_uint(f->memory_peak_bytes));
+        r |= json_object_set_new(o, "cpu_usec", json_uint(f->cpu_usec));
+        r |= json_object_set_new(o, "pids", json_uint(f->pids_peak));
+        r |= json_object_set_new(o, "disk_bytes", json_uint(f->disk_peak_bytes));
+        r |= json_object_set_new(o, "inodes", json_uint(f->inodes_peak));
+        r |= json_object_set_new(o, "output_bytes", json_uint(f->output_bytes));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
+static json_t *limits_to_json(const struct policy *p)
+{
+        _cleanup_json_ json_t *o = json_object();
+        int r = 0;
+
+        r |= json_object_set_new(o, "memory_bytes", json_uint(p->mem_limit_bytes));
+        r |= json_object_set_new(o, "cpu_milli", json_uint(p->cpu_milli));
+        r |= json_object_set_new(o, "timeout_usec", json_uint(p->timeout_usec));
+        r |= json_object_set_new(o, "cpu_time_usec", json_uint(p->cpu_time_usec));
+        r |= json_object_set_new(o, "pids", json_uint(p->pids_limit));
+        r |= json_object_set_new(o, "tmp_bytes", json_uint(p->tmp_size_bytes));
+        r |= json_object_set_new(o, "disk_bytes", json_uint(p->disk_limit_bytes));
+        r |= json_object_set_new(o, "inodes", json_uint(p->inode_limit));
+        r |= json_object_set_new(o, "output_bytes", json_uint(p->output_limit_bytes));
+        r |= json_object_set_new(o, "nofile", json_uint(p->nofile));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
+static const char *network_name(enum network_mode mode)
+{
+        switch (mode) {
+        case NETWORK_NONE:
+                return "none";
+        case NETWORK_HOST:
+                return "host";
+        }
+        return "unknown";
+}
+
+static json_t *policy_to_json(const struct result *result, const struct policy *p)
+{
+        _cleanup_json_ json_t *o = json_object();
+        int r = 0;
+
+        r |= json_object_set_new(o, "trust", json_text(result->trust));
+        r |= json_object_set_new(o, "origin", json_text(result->policy_origin));
+        r |= json_object_set_new(o, "network", json_string(network_name(p->network_mode)));
+        r |= json_object_set_new(o, "read_only", json_boolean(p->read_only));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
+json_t *controls_to_json(const struct controls *c)
+{
+        _cleanup_json_ json_t *list = json_array();
+
+        for (int i = 0; i < CONTROL_COUNT; i++) {
+                const struct control_status *s = &c->status[i];
+                _cleanup_json_ json_t *o = json_object();
+                int r = 0;
+                r |= json_object_set_new(o, "name", json_string(control_name((enum control_id)i)));
+                r |= json_object_set_new(o, "state", json_string(control_state_name(s->state)));
+                r |= json_object_set_new(o, "how", json_readable(s->how, strnlen(s->how, sizeof(s->how))));
+                if (r < 0 || json_array_append_new(list, TAKE_PTR(o)) < 0)
+                        return NULL;
+        }
+        return TAKE_PTR(list);
+}
+
+static int add_note(json_t *notes, const char *format, ...) _printf_(2, 3);
+static int add_note(json_t *notes, const char *format, ...)
+{
+        _cleanup_free_ char *text = NULL;
+
+        va_list ap;
+        va_start(ap, format);
+        int n = vasprintf(&text, format, ap);
+        va_end(ap);
+        if (n < 0) {
+                text = NULL;
+                return -1;
+        }
+        return json_array_append_new(notes, json_text(text));
+}
+
+/* Controls that were not enforced in full. Before the program started there is nothing to say. */
+static int add_control_notes(json_t *notes, const struct result *result)
+{
+        int r = 0;
+
+        for (int i = 0; i < CONTROL_COUNT && result->facts.started; i++) {
+                const struct control_status *s = &result->controls.status[i];
+                if (s->state == CONTROL_ENFORCED)
+                        continue;
+                r |= add_note(notes, "the control %s was %s%s%.*s", control_name((enum control_id)i),
+                              control_state_name(s->state), s->how[0] ? ": " : "", (int)sizeof(s->how), s->how);
+        }
+        return r;
+}
+
+/* Limits that were hit although the verdict is about something else, or nothing. */
+static int add_limit_notes(json_t *notes, const struct result *result)
+{
+        const struct run_facts *f = &result->facts;
+        enum verdict_kind kind = result->verdict.kind;
+        int r = 0;
+
+        if (f->oom_kills > 0 && kind != VERDICT_MEMORY)
+                r |= add_note(notes, "%llu %s killed by the memory limit", (unsigned long long)f->oom_kills,
+                              f->oom_kills == 1 ? "process was" : "processes were");
+        if (f->pids_refused > 0 && kind != VERDICT_PIDS)
+                r |= add_note(notes, "%llu %s refused by the task limit", (unsigned long long)f->pids_refused,
+                              f->pids_refused == 1 ? "fork was" : "forks were");
+        if (f->disk_full && kind != VERDICT_DISK)
+                r |= add_note(notes, "a writable place had no room left at the end");
+        if (result->truncated && kind != VERDICT_OUTPUT)
+                r |= add_note(notes, "the output was cut at its limit");
+        return r;
+}
+
+static json_t *notes_to_json(const struct result *result)
+{
+        _cleanup_json_ json_t *notes = json_array();
+
+        if (add_limit_notes(notes, result) < 0 || add_control_notes(notes, result) < 0)
+                return NULL;
+        return TAKE_PTR(notes);
+}
+
+static int set_end(json_t *o, const struct run_facts *f)
+{
+        char name[SIGNAL_NAME_MAX];
+        bool by_code = f->exited && f->signal == 0;
+        int r = 0;
+
+        r |= json_object_set_new(o, "exit_code", by_code ? json_integer(f->exit_code) : json_null());
+        r |= json_object_set_new(o, "signal", f->signal > 0 ? json_string(signal_name(f->signal, name)) : json_null());
+        r |= json_object_set_new(o, "phase", json_string(f->compiling ? "compile" : "run"));
+        return r;
+}
+
+json_t *result_to_json(const struct result *result, const struct policy *policy)
+{
+        _cleanup_json_ json_t *o = json_object();
+        int r = 0;
+
+        r |= json_object_set_new(o, "id", json_readable(result->id, strnlen(result->id, sizeof(result->id))));
+        r |= json_object_set_new(o, "verdict", verdict_to_json(&result->verdict));
+        r |= set_end(o, &result->facts);
+        r |= json_object_set_new(o, "duration_ms", json_msec(result->facts.wall_usec));
+        r |= json_object_set_new(o, "cpu_ms", json_msec(result->facts.cpu_usec));
+        r |= json_object_set_new(o, "setup_ms", json_msec(result->setup_usec));
+        r |= set_output(o, "stdout", &result->out);
+        r |= set_output(o, "stderr", &result->err);
+        r |= json_object_set_new(o, "truncated", json_boolean(result->truncated));
+        r |= json_object_set_new(o, "peaks", peaks_to_json(&result->facts));
+        r |= json_object_set_new(o, "limits", limits_to_json(policy));
+        r |= json_object_set_new(o, "policy", policy_to_json(result, policy));
+        r |= json_object_set_new(o, "language", json_text(result->language));
+        r |= json_object_set_new(o, "backend", json_text(result->backend));
+        r |= json_object_set_new(o, "controls", controls_to_json(&result->controls));
+        r |= json_object_set_new(o, "notes", notes_to_json(result));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}

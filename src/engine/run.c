@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One run, seen from the front. A libevent loop carries bytes: the caller's stdin into the box's
+ * pipe, the box's stdout and stderr to the callbacks, counting; it watches the backend's
+ * events, the cancel descriptor and the workspace's size. Who ends the box for time, memory or
+ * tasks is the backend, so a reader that stands still here cannot stretch a limit.
+ *
+ * The run is over when the backend says so: then everything inside is dead, both pipes have their
+ * end within reach, and the rest of the output is read to it. */
+#include "engine/run.h"
+
+#include "backend/backend.h"
+#include "base/fd.h"
+#include "engine/disk.h"
+#include "engine/pump.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct run;
+
+struct run_output {
+        struct run *run;
+        enum run_stream stream;
+        int fd;
+        struct event *event;
+};
+
+struct run {
+        const struct run_request *request;
+        const struct backend *backend;
+        struct backend_box *box;
+        struct result *result;
+        struct event_base *base;
+        struct event *backend_event, *cancel_event, *grace_event, *disk_event;
+        struct run_output outputs[2];
+        struct pump pump;
+        struct disk_watch disk;
+        int workspace_fd;
+        int child_fds[3]; /* the box's ends, until it has them */
+        uint64_t asked_usec;
+        unsigned cancels;
+        char *chunk;
+        int status; /* of the loop: 0, or a negative errno with error */
+        gb_error error;
+};
+
+static void stop(struct run *r, enum stop_reason why)
+{
+        if (r->result->facts.stop == STOP_NONE)
+                r->result->facts.stop = why;
+        r->backend->stop(r->box);
+}
+
+/* Hands on what is within the limit; the rest is dropped, and said to be. */
+static void deliver(struct run *r, enum run_stream stream, const char *bytes, size_t size)
+{
+        struct run_facts *facts = &r->result->facts;
+        uint64_t limit = r->request->policy->output_limit_bytes;
+        uint64_t room = facts->output_bytes < limit ? limit - facts->output_bytes : 0;
+        size_t kept = (size_t)MIN((uint64_t)size, room);
+
+        facts->output_bytes += size;
+        if (kept > 0 && r->request->keep_output)
+                (void)buffer_add_some(stream == RUN_STDOUT ? &r->result->out : &r->result->err, bytes, kept);
+        if (kept > 0 && r->request->callbacks.output)
+                r->request->callbacks.output(r->request->callbacks.data, stream, bytes, kept, monotonic_usec());
+        if (kept < size) {
+                r->result->truncated = true;
+                stop(r, STOP_OUTPUT);
+        }
+}
+
+/* One read; false at the end or when there is nothing now. */
+static bool read_output(struct run_output *o)
+{
+        ssize_t n = o->fd < 0 ? 0 : read(o->fd, o->run->chunk, OUTPUT_CHUNK_BYTES);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return errno == EINTR;
+        if (n <= 0) {
+                if (o->event)
+                        event_del(o->event);
+                o->fd = safe_close(o->fd);
+                return false;
+        }
+        deliver(o->run, o->stream, o->run->chunk, (size_t)n);
+        return true;
+}
+
+static void on_output(evutil_socket_t fd, short what, void *data)
+{
+        read_output(data);
+}
+
+static void take_end(struct run *r, const struct box_end *end)
+{
+        static const enum stop_reason reasons[] = {
+                [BOX_STOP_NONE] = STOP_NONE, [BOX_STOP_TIMEOUT] = STOP_TIMEOUT, [BOX_STOP_CPU] = STOP_CPU,
+                [BOX_STOP_DISK] = STOP_DISK, [BOX_STOP_ASKED] = STOP_NONE, /* facts.stop has our reason */
+        };
+        struct run_facts *facts = &r->result->facts;
+
+        facts->started = facts->exited = true;
+        facts->exit_code = end->exit_code;
+        facts->signal = end->signal;
+        facts->compiling = end->compiling;
+        facts->wall_usec = end->wall_usec;
+        facts->cpu_usec = end->cpu_usec;
+        facts->memory_peak_bytes = end->memory_peak_bytes;
+        facts->pids_peak = end->pids_peak;
+        facts->disk_peak_bytes = end->disk_peak_bytes + r->disk.peak_bytes;
+        facts->inodes_peak = end->inodes_peak + r->disk.peak_inodes;
+        facts->oom_kills = end->oom_kills;
+        facts->pids_refused = end->pids_refused;
+        facts->disk_full = end->disk_full;
+        if (facts->stop == STOP_NONE && end->stop < ARRAY_SIZE(reasons))
+                facts->stop = reasons[end->stop];
+}
+
+static void on_backend(evutil_socket_t fd, short what, void *data)
+{
+        struct run *r = data;
+        struct box_event event;
+
+        r->status = r->backend->next_event(r->box, &event, &r->error);
+        if (r->status < 0) {
+                event_base_loopbreak(r->base);
+                return;
+        }
+        if (event.kind == BOX_EVENT_STARTED) {
+                r->result->facts.started = true;
+                r->result->setup_usec = event.t_usec - r->asked_usec;
+                if (r->request->callbacks.started)
+                        r->request->callbacks.started(r->request->callbacks.data, event.t_usec);
+        } else if (event.kind == BOX_EVENT_ENDED) {
+                take_end(r, &event.end);
+                event_base_loopbreak(r->base);
+        }
+}
+
+static void on_cancel(evutil_socket_t fd, short what, void *data)
+{
+        static const struct timeval grace = {.tv_sec = INTERRUPT_GRACE_USEC / 1000000, .tv_usec = INTERRUPT_GRACE_USEC % 1000000};
+        struct run *r = data;
+        uint64_t count;
+
+        if (read(fd, &count, sizeof(count)) != sizeof(count))
+                return;
+        r->cancels += (unsigned)MIN(count, (uint64_t)2);
+        if (r->result->facts.stop == STOP_NONE)
+                r->result->facts.stop = STOP_CANCELLED;
+        if (r->cancels >= 2) {
+                r->backend->stop(r->box);
+        } else {
+                r->backend->signal(r->box, SIGINT);
+                event_add(r->grace_event, &grace);
+        }
+}
+
+static void on_grace(evutil_socket_t fd, short what, void *data)
+{
+        stop(data, STOP_CANCELLED);
+}
+
+static void on_disk(evutil_socket_t fd, short what, void *data)
+{
+        struct run *r = data;
+
+        if (disk_watch_over(&r->disk)) {
+                stop(r, STOP_DISK);
+                return;
+        }
+        /* A tree that takes long to walk is looked at less often: at most a tenth of one core. */
+        uint64_t pause_usec = MAX(SAMPLE_PERIOD_USEC, r->disk.took_usec * 10);
+        struct timeval next = {.tv_sec = (time_t)(pause_usec / 1000000), .tv_usec = (suseconds_t)(pause_usec % 1000000)};
+        event_add(r->disk_event, &next);
+}
+
+static int open_workspace(struct run *r, gb_error *err)
+{
+        const char *path = r->request->workspace;
+
+        if (!path)
+                return 0;
+        r->workspace_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (r->workspace_fd < 0)
+                return error_set(err, GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
+                                 errno == ENOENT ? "; make the directory first" : "");
+        if (faccessat(r->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
+                return error_set(err, GB_E_USAGE, errno, "cannot write to the workspace %s: %s", path, strerror(errno));
+        int e = disk_watch_init(&r->disk, r->workspace_fd, r->request->policy->disk_limit_bytes, r->request->policy->inode_limit);
+        if (e < 0)
+                return error_set(err, GB_E_INTERNAL, -e, "cannot measure the workspace %s: %s", path, strerror(-e));
+        return 0;
+}
+
+static int open_pipes(struct run *r, gb_error *err)
+{
+        int fds[2];
+
+        for (int i = 0; i < 2; i++) {
+                if (pipe2(fds, O_CLOEXEC) < 0 || fd_set_nonblock(fds[0]) < 0)
+                        return error_set(err, GB_E_INTERNAL, errno, "cannot make a pipe: %s", strerror(errno));
+                r->outputs[i].fd = fds[0];
+                r->child_fds[1 + i] = fds[1];
+        }
+        int e = pump_open(&r->pump, r->request->stdin_fd, &r->child_fds[0]);
+        return e < 0 ? error_set(err, GB_E_INTERNAL, -e, "cannot make a pipe for standard input: %s", strerror(-e)) : 0;
+}
+
+static int add_events(struct run *r)
+{
+        const struct timeval first = {.tv_usec = SAMPLE_PERIOD_USEC};
+
+        r->base = event_base_new();
+        if (!r->base)
+                return -ENOMEM;
+        r->backend_event = event_new(r->base, r->backend->event_fd(r->box), EV_READ | EV_PERSIST, on_backend, r);
+        r->grace_event = event_new(r->base, -1, 0, on_grace, r);
+        r->disk_event = event_new(r->base, -1, 0, on_disk, r);
+        if (!r->backend_event || !r->grace_event || !r->disk_event || event_add(r->backend_event, NULL) < 0)
+                return -ENOMEM;
+        if (r->workspace_fd >= 0 && event_add(r->disk_event, &first) < 0)
+                return -ENOMEM;
+        if (r->request->cancel_fd >= 0) {
+                r->cancel_event = event_new(r->base, r->request->cancel_fd, EV_READ | EV_PERSIST, on_cancel, r);
+                if (!r->cancel_event || event_add(r->cancel_event, NULL) < 0)
+                        return -ENOMEM;
+        }
+        for (int i = 0; i < 2; i++) {
+                r->outputs[i].event = event_new(r->base, r->outputs[i].fd, EV_READ | EV_PERSIST, on_output, &r->outputs[i]);
+                if (!r->outputs[i].event || event_add(r->outputs[i].event, NULL) < 0)
+                        return -ENOMEM;
+        }
+        return pump_start(&r->pump, r->base);
+}
+
+static void free_event(struct event **event)
+{
+        if (*event)
+                event_free(*event);
+        *event = NULL;
+}
+
+static void run_done(struct run *r)
+{
+        free_event(&r->backend_event);
+        free_event(&r->cancel_event);
+        free_event(&r->grace_event);
+        free_event(&r->disk_event);
+        for (int i = 0; i < 2; i++) {
+                free_event(&r->outputs[i].event);
+                r->outputs[i].fd = safe_close(r->outputs[i].fd);
+        }
+        pump_done(&r->pump);
+        if (r->base)
+                event_base_free(r->base);
+        for (int i = 0; i < 3; i++)
+                r->child_fds[i] = safe_close(r->child_fds[i]);
+        r->workspace_fd = safe_close(r->workspace_fd);
+        if (r->box)
+                r->backend->free(r->box);
+        free(r->chunk);
+        result_free(r->result);
+}
+
+static int start(struct run *r, gb_error *err)
+{
+        const struct run_request *q = r->request;
+
+        int e = open_workspace(r, err);
+        if (e == 0)
+                e = open_pipes(r, err);
+        if (e < 0)
+                return e;
+        struct box_request request = {
+                .policy = q->policy, .language = q->language, .code_name = q->code_name ? q->code_name : q->language->file,
+                .code = q->code, .code_size = q->code_size, .args = q->args, .workspace_fd = r->workspace_fd,
+                .rootfs = q->rootfs, .uid = q->uid, .gid = q->gid,
+                .stdio = {r->child_fds[0], r->child_fds[1], r->child_fds[2]},
+        };
+        e = r->backend->start(&request, &r->result->controls, &r->box, err);
+        for (int i = 0; i < 3; i++)
+                r->child_fds[i] = safe_close(r->child_fds[i]);
+        if (e < 0)
+                return e;
+        e = add_events(r);
+        return e < 0 ? error_set(err, GB_E_INTERNAL, -e, "cannot watch the run: %s", strerror(-e)) : 0;
+}
+
+static struct result *new_result(const struct run_request *q, const struct backend *backend)
+{
+        unsigned char random[16];
+        _cleanup_result_ struct result *result = calloc(1, sizeof(*result));
+
+        if (!result || getrandom(random, sizeof(random), 0) != sizeof(random))
+                return NULL;
+        for (size_t i = 0; i < sizeof(random); i++)
+                snprintf(result->id + 2 * i, 3, "%02x", random[i]);
+        if (q->keep_output) {
+                buffer_init(&result->out, q->policy->output_limit_bytes);
+                buffer_init(&result->err, q->policy->output_limit_bytes);
+        }
+        result->language = strdup(q->language->name);
+        result->trust = strdup(q->policy->trust);
+        result->policy_origin = strdup(q->policy->origin);
+        result->backend = strdup(backend->name);
+        if (!result->language || !result->trust || !result->policy_origin || !result->backend)
+                return NULL;
+        result->facts.exit_code = -1;
+        result->facts.language = q->language->name;
+        result->facts.memory_min_bytes = q->language->memory_min_bytes;
+        return TAKE_PTR(result);
+}
+
+/* After the loop: what is still in the pipes, and the verdict. */
+static int finish(struct run *r, gb_error *err)
+{
+        struct run_facts *facts = &r->result->facts;
+
+        if (r->status < 0 && !(facts->started && r->error.code == GB_E_LOST)) {
+                if (err)
+                        *err = r->error;
+                return r->status;
+        }
+        if (r->status < 0)
+                facts->stop = STOP_LOST;
+        for (int i = 0; i < 2; i++)
+                while (read_output(&r->outputs[i]))
+                        ;
+        verdict_decide(facts, r->request->policy, &r->result->verdict);
+        facts->language = NULL; /* borrowed from the request */
+        return 0;
+}
+
+int run_execute(const struct run_request *request, struct result **ret, gb_error *err)
+{
+        _cleanup_(run_done) struct run r = {
+                .request = request, .backend = &backend_native, .workspace_fd = -1, .child_fds = {-1, -1, -1},
+                .asked_usec = monotonic_usec(), .pump = PUMP_INIT,
+        };
+        for (int i = 0; i < 2; i++)
+                r.outputs[i] = (struct run_output){.run = &r, .stream = i == 0 ? RUN_STDOUT : RUN_STDERR, .fd = -1};
+
+        int e = policy_validate(request->policy, err);
+        if (e < 0)
+                return e;
+        r.chunk = malloc(OUTPUT_CHUNK_BYTES);
+        r.result = new_result(request, r.backend);
+        if (!r.chunk || !r.result)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        e = start(&r, err);
+        if (e < 0)
+                return e;
+        event_base_dispatch(r.base);
+        e = finish(&r, err);
+        if (e < 0)
+                return e;
+        *ret = TAKE_PTR(r.result);
+        return 0;
+}
+
+void run_prepare(void)
+{
+        backend_native.prepare();
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Theory of operation. The facts of a run are turned into one verdict by the first rule that
+ * holds, in this order:
+ *
+ *   1. lost        the backend or the host failed under the run, or nobody saw it end
+ *   2. our stop    timeout, cpu, disk, output, cancelled, memory: we ended it, so we know why
+ *   3. memory      the kernel killed tasks for the memory limit, and the program failed
+ *   4. syscall     it ended by SIGSYS, which is how the filter kills
+ *   5. pids        forks were refused by the task limit, and the program failed
+ *   6. disk        a writable place was full at the end, and the program failed
+ *   7. cpu         it ended by SIGXCPU
+ *   8. disk        it ended by SIGXFSZ
+ *   9. error       any other signal, or an exit status that is not 0
+ *  10. ok
+ *
+ * A limit that was hit although the program ended well stays ok: the result's notes tell it. An
+ * exit status is never read as a signal, nor SIGKILL as a limit: without a counter of the kernel
+ * and without our stop the program was killed from inside, and that is an error of its own. */
+#include "engine/verdict.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HUMAN_MAX 32 /* an amount with its unit, as text */
+
+struct verdict_row {
+        const char *name;
+        int exit_status;
+};
+
+static const struct verdict_row rows[] = {
+#define ROW(id, name, exit_status) [id] = {name, exit_status},
+        VERDICTS(ROW)
+#undef ROW
+};
+
+const char *verdict_name(enum verdict_kind kind)
+{
+        return (size_t)kind < ARRAY_SIZE(rows) ? rows[kind].name : "unknown";
+}
+
+int verdict_exit_status(const struct verdict *v, const struct run_facts *facts)
+{
+        int status = (size_t)v->kind < ARRAY_SIZE(rows) ? rows[v->kind].exit_status : rows[VERDICT_LOST].exit_status;
+
+        if (status >= 0)
+                return status;
+        if (facts->signal > 0)
+                return 128 + facts->signal;
+        return facts->exit_code;
+}
+
+const char *signal_name(int signal, char *ret)
+{
+        const char *abbreviation = sigabbrev_np(signal);
+
+        if (abbreviation)
+                snprintf(ret, SIGNAL_NAME_MAX, "SIG%s", abbreviation);
+        else if (signal >= SIGRTMIN && signal <= SIGRTMAX)
+                snprintf(ret, SIGNAL_NAME_MAX, "SIGRTMIN+%d", signal - SIGRTMIN);
+        else
+                snprintf(ret, SIGNAL_NAME_MAX, "SIG%d", signal);
+        return ret;
+}
+
+/* "512 MB", "1.5 GB": one decimal, and none when it is 0. */
+static void print_scaled(char ret[HUMAN_MAX], double value, const char *unit)
+{
+        int n = snprintf(ret, HUMAN_MAX, "%.1f", value);
+
+        if (n > 2 && strcmp(ret + n - 2, ".0") == 0)
+                n -= 2;
+        snprintf(ret + n, (size_t)(HUMAN_MAX - n), " %s", unit);
+}
+
+static const char *human_bytes(uint64_t bytes, char ret[HUMAN_MAX])
+{
+        static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+        double value = (double)bytes;
+        size_t unit = 0;
+
+        /* 1023.95 would be printed as 1024 of the smaller unit */
+        while (value >= 1023.95 && unit + 1 < ARRAY_SIZE(units)) {
+                value /= 1024;
+                unit++;
+        }
+        print_scaled(ret, value, units[unit]);
+        return ret;
+}
+
+static const char *human_usec(uint64_t usec, char ret[HUMAN_MAX])
+{
+        if (usec >= 999950)
+                print_scaled(ret, (double)usec / 1e6, "s");
+        else
+                print_scaled(ret, (double)usec / 1e3, "ms");
+        return ret;
+}
+
+static void say(struct verdict *v, const char *format, ...) _printf_(2, 3);
+static void say(struct verdict *v, const char *format, ...)
+{
+        va_list ap;
+        va_start(ap, format);
+        vsnprintf(v->message, sizeof(v->message), format, ap);
+        va_end(ap);
+}
+
+/* How to ask for more of a limit: the flag, from the one table of options, or the policy's key. */
+static const char *asking(size_t offset, char ret[HUMAN_MAX * 2])
+{
+        for (size_t i = 0; i < n_policy_options; i++) {
+                const struct policy_option *o = &policy_options[i];
+                if (o->offset != offset)
+                        continue;
+                if (o->flag)
+                        snprintf(ret, HUMAN_MAX * 2, "with --%s", o->flag);
+                else
+                        snprintf(ret, HUMAN_MAX * 2, "with %s in the policy", o->key);
+                return ret;
+        }
+        return "in the policy";
+}
+#define ASKING(field) asking(offsetof(struct policy, field), (char[HUMAN_MAX * 2]){0})
+#define BYTES(n) human_bytes((n), (char[HUMAN_MAX]){0})
+#define USEC(n) human_usec((n), (char[HUMAN_MAX]){0})
+
+static const char *while_compiling(const struct run_facts *f)
+{
+        return f->compiling ? " while compiling" : "";
+}
+
+static void set_amounts(struct verdict *v, uint64_t limit, uint64_t peak, const char *unit)
+{
+        v->limit = limit;
+        v->peak = peak;
+        v->unit = unit;
+}
+
+static bool cannot_start(const struct run_facts *f, const struct policy *p)
+{
+        return f->language && f->memory_min_bytes > p->mem_limit_bytes;
+}
+
+static void tell_timeout(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        set_amounts(v, p->timeout_usec, f->wall_usec, "usec");
+        say(v, "Stopped by the time limit of %s%s: do less work in one run, or ask for more %s.",
+            USEC(p->timeout_usec), while_compiling(f), ASKING(timeout_usec));
+}
+
+static void tell_cpu(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        set_amounts(v, p->cpu_time_usec, f->cpu_usec, "usec");
+        if (p->cpu_time_usec == 0)
+                say(v, "Stopped by a limit on processor time after %s of it%s: do less work in one run.",
+                    USEC(f->cpu_usec), while_compiling(f));
+        else
+                say(v, "Stopped by the processor time limit of %s (used %s)%s: do less work in one run, or ask for more %s.",
+                    USEC(p->cpu_time_usec), USEC(f->cpu_usec), while_compiling(f), ASKING(cpu_time_usec));
+}
+
+static void tell_memory(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        set_amounts(v, p->mem_limit_bytes, f->memory_peak_bytes, "bytes");
+        if (cannot_start(f, p))
+                say(v, "Stopped by the memory limit of %s (peak %s)%s: %.40s needs about %s to start, ask for more %s.",
+                    BYTES(p->mem_limit_bytes), BYTES(f->memory_peak_bytes), while_compiling(f), f->language,
+                    BYTES(f->memory_min_bytes), ASKING(mem_limit_bytes));
+        else
+                say(v, "Stopped by the memory limit of %s (peak %s)%s: process the data in smaller pieces, or ask for more %s.",
+                    BYTES(p->mem_limit_bytes), BYTES(f->memory_peak_bytes), while_compiling(f),
+                    ASKING(mem_limit_bytes));
+}
+
+static void tell_pids(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        set_amounts(v, p->pids_limit, f->pids_peak, "tasks");
+        say(v, "Failed%s after the limit of %llu processes and threads was reached (peak %llu, %llu refused): start fewer at "
+               "a time, or ask for more %s.",
+            while_compiling(f), (unsigned long long)p->pids_limit, (unsigned long long)f->pids_peak,
+            (unsigned long long)f->pids_refused, ASKING(pids_limit));
+}
+
+/* Room has two measures and several places; the facts tell which one ran out when they can. */
+static void tell_disk(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        bool bytes_reached = p->disk_limit_bytes > 0 && f->disk_peak_bytes >= p->disk_limit_bytes;
+        bool inodes_reached = p->inode_limit > 0 && f->inodes_peak >= p->inode_limit;
+
+        if (inodes_reached && !bytes_reached) {
+                set_amounts(v, p->inode_limit, f->inodes_peak, "inodes");
+                say(v, "Stopped by the limit of %llu files and directories (peak %llu)%s: make fewer files, or ask for "
+                       "more %s.",
+                    (unsigned long long)p->inode_limit, (unsigned long long)f->inodes_peak, while_compiling(f),
+                    ASKING(inode_limit));
+                return;
+        }
+        set_amounts(v, p->disk_limit_bytes, f->disk_peak_bytes, "bytes");
+        if (f->disk_full && !bytes_reached)
+                say(v, "Failed%s with no room left to write (workspace %s, /tmp %s, peak %s): write less, or ask for more %s "
+                       "or %s.",
+                    while_compiling(f), BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes),
+                    BYTES(f->disk_peak_bytes), ASKING(disk_limit_bytes), ASKING(tmp_size_bytes));
+        else
+                say(v, "Stopped by the disk limit of %s (peak %s)%s: write less or delete what is not needed, or ask for "
+                       "more %s.",
+                    BYTES(p->disk_limit_bytes), BYTES(f->disk_peak_bytes), while_compiling(f),
+                    ASKING(disk_limit_bytes));
+}
+
+static void tell_output(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        set_amounts(v, p->output_limit_bytes, f->output_bytes, "bytes");
+        say(v, "Stopped by the output limit of %s (%s printed)%s: print less or write to a file, or ask for more %s.",
+            BYTES(p->output_limit_bytes), BYTES(f->output_bytes), while_compiling(f), ASKING(output_limit_bytes));
+}
+
+static void tell_syscall(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        say(v, "%s was ended by SIGSYS: it made a system call that the sandbox does not allow; do it another way.",
+            f->compiling ? "The compiler" : "The program");
+}
+
+static void tell_cancelled(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        say(v, "The run was cancelled by its caller after %s.", USEC(f->wall_usec));
+}
+
+static void tell_lost(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        say(v, "The outcome is unknown, because the sandbox or the host failed under the run: it may have run in part; "
+               "try again if that is harmless.");
+}
+
+static void tell_ok(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        say(v, "The program ended well.");
+}
+
+/* What a signal means to who wrote the program. */
+static const char *signal_meaning(int signal)
+{
+        switch (signal) {
+        case SIGSEGV:
+                return "invalid memory access";
+        case SIGBUS:
+                return "invalid memory access, often a mapped file or /dev/shm without room";
+        case SIGABRT:
+                return "it aborted itself, often by a failed assertion";
+        case SIGFPE:
+                return "arithmetic error, often a division by zero";
+        case SIGILL:
+                return "invalid instruction";
+        case SIGTRAP:
+                return "trap, often a check of the compiler or runtime that failed";
+        case SIGKILL:
+                return "killed from inside, not by a limit";
+        case SIGPIPE:
+                return "it wrote to a pipe nobody reads";
+        case SIGALRM:
+                return "its own timer";
+        default:
+                return sigdescr_np(signal);
+        }
+}
+
+static void tell_error(const struct run_facts *f, const struct policy *p, struct verdict *v)
+{
+        const char *who = f->compiling ? "The compiler" : "The program";
+        char hint[160] = "";
+
+        /* Without a counter of the kernel this stays a guess: a hint, not a verdict. */
+        if (cannot_start(f, p))
+                snprintf(hint, sizeof(hint), " (%.40s needs about %s to start, the memory limit is %s)", f->language,
+                         BYTES(f->memory_min_bytes), BYTES(p->mem_limit_bytes));
+
+        if (f->signal > 0) {
+                char name[SIGNAL_NAME_MAX];
+                const char *meaning = signal_meaning(f->signal);
+                say(v, "%s was ended by %s%s%s%s%s.", who, signal_name(f->signal, name), meaning ? " (" : "",
+                    meaning ? meaning : "", meaning ? ")" : "", hint);
+        } else {
+                say(v, "%s %s with status %d%s.", who, f->compiling ? "failed" : "exited", f->exit_code, hint);
+        }
+}
+
+/* Rule 2; VERDICT_OK when we did not stop it. */
+static enum verdict_kind kind_of_stop(enum stop_reason stop)
+{
+        switch (stop) {
+        case STOP_TIMEOUT:
+                return VERDICT_TIMEOUT;
+        case STOP_CPU:
+                return VERDICT_CPU;
+        case STOP_DISK:
+                return VERDICT_DISK;
+        case STOP_OUTPUT:
+                return VERDICT_OUTPUT;
+        case STOP_CANCELLED:
+                return VERDICT_CANCELLED;
+        case STOP_MEMORY:
+                return VERDICT_MEMORY;
+        case STOP_LOST:
+                return VERDICT_LOST;
+        case STOP_NONE:
+                return VERDICT_OK;
+        }
+        return VERDICT_LOST;
+}
+
+static enum verdict_kind decide_kind(const struct run_facts *f)
+{
+        if (f->stop != STOP_NONE)
+                return kind_of_stop(f->stop);
+        if (!f->exited)
+                return VERDICT_LOST;
+        if (f->signal == 0 && f->exit_code == 0)
+                return VERDICT_OK;
+
+        if (f->oom_kills > 0)
+                return VERDICT_MEMORY;
+        if (f->signal == SIGSYS)
+                return VERDICT_SYSCALL;
+        if (f->pids_refused > 0)
+                return VERDICT_PIDS;
+        if (f->disk_full)
+                return VERDICT_DISK;
+        if (f->signal == SIGXCPU)
+                return VERDICT_CPU;
+        if (f->signal == SIGXFSZ)
+                return VERDICT_DISK;
+        return VERDICT_ERROR;
+}
+
+static void (*const tell[])(const struct run_facts *f, const struct policy *p, struct verdict *v) = {
+        [VERDICT_OK] = tell_ok,           [VERDICT_ERROR] = tell_error,
+        [VERDICT_TIMEOUT] = tell_timeout, [VERDICT_CPU] = tell_cpu,
+        [VERDICT_MEMORY] = tell_memory,   [VERDICT_PIDS] = tell_pids,
+        [VERDICT_DISK] = tell_disk,       [VERDICT_OUTPUT] = tell_output,
+        [VERDICT_SYSCALL] = tell_syscall, [VERDICT_CANCELLED] = tell_cancelled,
+        [VERDICT_LOST] = tell_lost, /* blocked is the guard's to tell: nothing ran */
+};
+
+void verdict_decide(const struct run_facts *facts, const struct policy *policy, struct verdict *ret)
+{
+        *ret = (struct verdict){.kind = decide_kind(facts)};
+        tell[ret->kind](facts, policy, ret);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why a run ended: decided from facts of the kernel, never guessed from "137". */
+#ifndef ENGINE_VERDICT_H
+#define ENGINE_VERDICT_H
+
+#include "policy/policy.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* kind, name, exit status of `glovebox run` (-1: the program's own) */
+#define VERDICTS(X)                          \
+        X(VERDICT_OK, "ok", -1)              \
+        X(VERDICT_ERROR, "error", -1)        \
+        X(VERDICT_TIMEOUT, "timeout", 124)   \
+        X(VERDICT_CPU, "cpu", 122)           \
+        X(VERDICT_MEMORY, "memory", 118)     \
+        X(VERDICT_PIDS, "pids", 119)         \
+        X(VERDICT_DISK, "disk", 120)         \
+        X(VERDICT_OUTPUT, "output", 121)     \
+        X(VERDICT_SYSCALL, "syscall", 123)   \
+        X(VERDICT_BLOCKED, "blocked", 117)   \
+        X(VERDICT_CANCELLED, "cancelled", 130) \
+        X(VERDICT_LOST, "lost", 116)
+
+enum verdict_kind {
+#define VERDICT_ENUM(id, name, exit_status) id,
+        VERDICTS(VERDICT_ENUM)
+#undef VERDICT_ENUM
+};
+
+/* Why glovebox itself ended the run; the first reason stays. */
+enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_CPU, STOP_DISK, STOP_OUTPUT, STOP_CANCELLED, STOP_LOST, STOP_MEMORY };
+
+/* What the kernel said about a run. */
+struct run_facts {
+        bool started;          /* user code was executed */
+        bool exited;           /* it was reaped; exit_code or signal is set */
+        bool compiling;        /* it was the compiler that ended */
+        int exit_code;         /* -1 when ended by a signal */
+        int signal;            /* 0 when it exited */
+        enum stop_reason stop; /* what we did to it */
+        uint64_t wall_usec, cpu_usec;
+        uint64_t memory_peak_bytes;
+        uint64_t pids_peak;
+        uint64_t disk_peak_bytes, inodes_peak;
+        uint64_t output_bytes;
+        uint64_t oom_kills;    /* tasks the kernel killed for the memory limit */
+        uint64_t pids_refused; /* forks refused by the task limit */
+        bool disk_full;        /* a writable place of the box had no room left at the end */
+
+        /* For the message only; not from the kernel. */
+        uint64_t memory_min_bytes; /* what the language needs to start; 0: not known */
+        const char *language;      /* borrowed, read by verdict_decide() only; NULL: not known */
+};
+
+struct verdict {
+        enum verdict_kind kind;
+        uint64_t limit, peak; /* of the resource the verdict is about; 0 when none */
+        const char *unit;     /* "bytes", "inodes", "usec", "tasks", or NULL */
+        char message[320];    /* one sentence a model can act on */
+};
+
+/* A pure function: nothing but facts and policy goes in. */
+void verdict_decide(const struct run_facts *facts, const struct policy *policy, struct verdict *ret);
+const char *verdict_name(enum verdict_kind kind);
+/* The exit status of the command for this end. */
+int verdict_exit_status(const struct verdict *v, const struct run_facts *facts);
+
+/* "SIGSEGV", "SIGRTMIN+3"; ret holds at least SIGNAL_NAME_MAX bytes. Returns ret. */
+#define SIGNAL_NAME_MAX 32
+const char *signal_name(int signal, char *ret);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNEL_LANDLOCK_H
+#define KERNEL_LANDLOCK_H
+
+/* The Landlock ABI of this kernel: 1 and up; 0 when there is none. */
+int landlock_abi(void);
+
+/* A ruleset under which everything may be read and executed and nothing written; -errno. */
+int landlock_ruleset_new(int abi);
+/* Everything is allowed below the directory fd. */
+int landlock_allow_all(int ruleset, int abi, int fd);
+/* Files below may be read and written, none made or removed (for /dev). */
+int landlock_allow_devices(int ruleset, int abi, int fd);
+/* Restricts the calling thread. no_new_privs must be set. */
+int landlock_enforce(int ruleset);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mounts by descriptor: nothing here takes a path that anybody else could change. */
+#ifndef KERNEL_MOUNT_H
+#define KERNEL_MOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum mount_flags {
+        MOUNT_WRITABLE = 1 << 0,
+        MOUNT_DEVICES = 1 << 1, /* only for the fixed nodes of /dev */
+};
+
+/* A detached copy of the tree below fd (recursive), nosuid, nodev, read-only unless flags say
+ * otherwise, its owner mapped by the user namespace idmap_userns when that is not -1. */
+int mount_clone_tree(int fd, unsigned flags, int idmap_userns);
+
+/* The same for a caller without privilege, in its own user and mount namespace: fd was opened in
+ * another mount namespace, so the kernel's own name for it is opened again here and must still be
+ * the same inode. */
+int mount_clone_tree_here(int fd, unsigned flags);
+
+struct mount_tmpfs_options {
+        uint64_t size_bytes, inodes; /* inodes 0: no limit of its own */
+        unsigned mode, uid, gid;
+};
+
+/* Detached new file systems. */
+int mount_new_tmpfs(const struct mount_tmpfs_options *options);
+int mount_new_proc(void);   /* subset=pid, hidepid=invisible where the kernel knows it */
+int mount_new_devpts(void);
+
+/* Puts a detached mount onto the directory or file target_fd. */
+int mount_attach(int mount_fd, int target_fd);
+
+/* Makes the mount at fd read-only (not what is mounted below it). */
+int mount_make_read_only(int fd);
+
+/* Makes root_fd the root directory of the mount namespace and forgets the old one. */
+int mount_pivot(int root_fd);
+
+#endif

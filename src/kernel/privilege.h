@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Giving up: capabilities, privileges, limits. */
+#ifndef KERNEL_PRIVILEGE_H
+#define KERNEL_PRIVILEGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+/* Empties all five capability sets and locks the secure bits, so that no later exec or setuid
+ * gives one back. libcap is not used: it allocates, and this is one system call. */
+int privilege_drop_capabilities(void);
+
+/* no_new_privs for this thread and all it starts. */
+int privilege_no_new(void);
+
+/* A session keyring of our own, so that the caller's keys are out of reach. */
+int privilege_new_keyring(void);
+
+/* Sets soft and hard limit to value, or to the present hard limit when that is lower: a host
+ * without CAP_SYS_RESOURCE can only lower them. */
+int rlimit_lower(int resource, uint64_t value);
+
+/* True when this process holds the capability in its effective set. */
+bool privilege_has(int capability);
+
+#endif

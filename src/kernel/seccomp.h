@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The system call filter. It is compiled at build time from seccomp/profile.def into a range
+ * tree of BPF (seccomp/compile.c), because libseccomp at run time costs 1.5 ms and a linear
+ * filter makes the kernel's own load check four times slower. */
+#ifndef KERNEL_SECCOMP_H
+#define KERNEL_SECCOMP_H
+
+#include <linux/filter.h>
+#include <stddef.h>
+
+/* The program for this architecture (generated). */
+extern const struct sock_filter seccomp_program[];
+extern const size_t n_seccomp_program;
+
+/* Installs it on the calling thread. no_new_privs must be set. 0 or a negative errno. */
+int seccomp_load(void);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel/userns.h"
+
+#include "base/fd.h"
+#include "kernel/sys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static int write_proc(pid_t pid, const char *name, const char *text)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+        return file_write_at(AT_FDCWD, path, text);
+}
+
+int userns_write_map(pid_t pid, const struct userns_map *map)
+{
+        char text[64];
+        int r;
+
+        /* Without privilege the kernel wants setgroups() given up first. With it we want that
+         * too: nobody in a box has a use for it. */
+        r = write_proc(pid, "setgroups", "deny");
+        if (r < 0)
+                return r;
+        snprintf(text, sizeof(text), "%u %u 1", map->gid_inside, map->gid_outside);
+        r = write_proc(pid, "gid_map", text);
+        if (r < 0)
+                return r;
+        snprintf(text, sizeof(text), "%u %u 1", map->uid_inside, map->uid_outside);
+        return write_proc(pid, "uid_map", text);
+}
+
+int userns_open(const struct userns_map *map)
+{
+        char path[64];
+
+        struct clone_args args = {
+                .flags = CLONE_NEWUSER,
+                .exit_signal = SIGCHLD,
+        };
+        pid_t pid = sys_clone3(&args);
+        if (pid < 0)
+                return -errno;
+        if (pid == 0)
+                for (;;)
+                        pause();
+
+        int r = userns_write_map(pid, map);
+        int fd = -1;
+        if (r == 0) {
+                snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+                fd = open(path, O_RDONLY | O_CLOEXEC);
+                if (fd < 0)
+                        r = -errno;
+        }
+        kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        return r < 0 ? r : fd;
+}
+
+bool userns_is_initial(void)
+{
+        char text[128];
+        unsigned inside, outside, count;
+
+        if (file_read_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text)) < 0)
+                return true; /* no user namespaces in this kernel: ids are the host's */
+        return sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 &&
+               inside == 0 && outside == 0 && count == 4294967295U;
+}

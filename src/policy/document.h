@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A YAML file with its name, and errors that say where in it: "file:line:column: ...". */
+#ifndef POLICY_DOCUMENT_H
+#define POLICY_DOCUMENT_H
+
+#include "base/error.h"
+#include "base/yaml.h"
+
+#include <stddef.h>
+
+struct document {
+        char *name;
+        struct yaml_doc *yaml;
+};
+
+int document_parse(const char *name, const char *text, size_t size, struct document **ret, gb_error *err);
+/* Reads a regular file; -ENOENT when there is none. */
+int document_read(const char *path, struct document **ret, gb_error *err);
+void document_free(struct document *d);
+DEFINE_CLEANUP(struct document, document_free)
+#define _cleanup_document_ _cleanup_(document_free_ptr)
+
+/* One value of a document: under key in the mapping parent, or at index in the list parent. */
+struct place {
+        const struct document *doc;
+        const json_t *parent;
+        const char *key;
+        size_t index;
+};
+
+const json_t *place_value(const struct place *at);
+/* The scalar as written; NULL for a list, a mapping, and nothing or null. */
+const char *place_text(const struct place *at);
+/* A short name for what stands there: "a list", "a mapping", "nothing", "a value". */
+const char *place_kind(const struct place *at);
+
+/* Puts "file:line:column: key: " before the message in err, makes it a policy error, returns
+ * a negative errno. A list item is named by `label`. */
+int place_fail(const struct place *at, const char *label, gb_error *err);
+/* The same with a new message. */
+int place_error(const struct place *at, const char *label, gb_error *err, const char *format, ...) _printf_(4, 5);
+/* The error for a key nobody knows, at the key: suggests the nearest of names, or lists all. */
+int place_unknown_key(const struct place *at, const char *const names[], size_t n, gb_error *err);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/option.h"
+
+#include "base/parse.h"
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MSEC 1000ULL
+#define HOUR (3600ULL * 1000 * MSEC)
+#define TIB (1024 * GIB)
+
+/* A limit whose default is this word has no limit of its own; the value is then 0. */
+#define NO_LIMIT "none"
+
+#define ROW(key, flag, env, type, field, min, max, fallback, placeholder, help) \
+        {key, flag, env, type, offsetof(struct policy, field), min, max, fallback, placeholder, help},
+
+const struct policy_option policy_options[] = {
+        ROW("cpu_count", "cpus", "GLOVEBOX_CPUS", OPTION_CPUS, cpu_milli, 10, 1024 * 1000,
+            "1", "N", "CPUs it may use, 0.5 for half of one")
+        ROW("mem_limit", "memory", "GLOVEBOX_MEMORY", OPTION_SIZE, mem_limit_bytes, 4 * MIB, TIB,
+            "512m", "SIZE", "memory of the whole box, without swap")
+        ROW("timeout", "timeout", "GLOVEBOX_TIMEOUT", OPTION_DURATION, timeout_usec, 1 * MSEC, 24 * HOUR,
+            "30s", "TIME", "wall clock time, at most the policy's timeout_max")
+        ROW("timeout_max", NULL, NULL, OPTION_DURATION, timeout_max_usec, 1 * MSEC, 24 * HOUR,
+            "300s", "TIME", "the longest timeout that may be asked for")
+        ROW("cpu_time", "cpu-time", "GLOVEBOX_CPU_TIME", OPTION_DURATION, cpu_time_usec, 1 * MSEC, 24 * HOUR,
+            NO_LIMIT, "TIME", "CPU time of all its processes together")
+        ROW("pids_limit", "pids", "GLOVEBOX_PIDS", OPTION_COUNT, pids_limit, 2, 65536,
+            "128", "N", "processes and threads at one time")
+        ROW("tmp_size", "tmp-size", "GLOVEBOX_TMP_SIZE", OPTION_SIZE, tmp_size_bytes, 64 * KIB, TIB,
+            "100m", "SIZE", "size of /tmp, which counts as memory")
+        ROW("disk_limit", "disk", "GLOVEBOX_DISK", OPTION_SIZE, disk_limit_bytes, 64 * KIB, TIB,
+            "100m", "SIZE", "bytes it may write to the workspace")
+        ROW("inode_limit", "inodes", "GLOVEBOX_INODES", OPTION_COUNT, inode_limit, 16, 100000000,
+            "65536", "N", "files and directories in each writable place")
+        ROW("output_limit", "output-limit", "GLOVEBOX_OUTPUT_LIMIT", OPTION_SIZE, output_limit_bytes, 1 * KIB, GIB,
+            "10m", "SIZE", "bytes of stdout and stderr together")
+        ROW("nofile", "nofile", "GLOVEBOX_NOFILE", OPTION_COUNT, nofile, 16, 1048576,
+            "1024", "N", "open files of one process")
+        ROW("read_only", "read-only", "GLOVEBOX_READ_ONLY", OPTION_BOOL, read_only, 0, 1,
+            "true", "BOOL", "the root file system cannot be written to")
+        ROW("network_mode", "network", "GLOVEBOX_NETWORK", OPTION_NETWORK, network_mode, NETWORK_NONE, NETWORK_HOST,
+            "none", "MODE", "no network at all, or the host's")
+};
+#undef ROW
+
+const size_t n_policy_options = ARRAY_SIZE(policy_options);
+
+struct type_row {
+        const char *what; /* "... is not a size" */
+        const char *example;
+        int (*parse)(const char *text, uint64_t *ret);
+        char *(*format)(uint64_t value, char buf[static FORMAT_MAX]);
+};
+
+static int parse_bool(const char *text, uint64_t *ret)
+{
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+                return -EINVAL;
+        *ret = text[0] == 't';
+        return 0;
+}
+
+static int parse_network(const char *text, uint64_t *ret)
+{
+        if (strcmp(text, "none") != 0 && strcmp(text, "host") != 0)
+                return -EINVAL;
+        *ret = text[0] == 'n' ? NETWORK_NONE : NETWORK_HOST;
+        return 0;
+}
+
+static char *format_count(uint64_t value, char buf[static FORMAT_MAX])
+{
+        snprintf(buf, FORMAT_MAX, "%" PRIu64, value);
+        return buf;
+}
+
+static char *format_bool(uint64_t value, char buf[static FORMAT_MAX])
+{
+        strcpy(buf, value ? "true" : "false");
+        return buf;
+}
+
+static char *format_network(uint64_t value, char buf[static FORMAT_MAX])
+{
+        strcpy(buf, value == NETWORK_NONE ? "none" : "host");
+        return buf;
+}
+
+static const struct type_row types[] = {
+        [OPTION_SIZE] = {"a size", ", such as 512m", parse_size, format_size},
+        [OPTION_DURATION] = {"a time", ", such as 30s or 500ms", parse_duration, format_duration},
+        [OPTION_COUNT] = {"a whole number", "", parse_count, format_count},
+        [OPTION_CPUS] = {"a number of CPUs", ", such as 1 or 0.5", parse_cpus, format_cpus},
+        [OPTION_BOOL] = {"a yes or no", "", parse_bool, format_bool},
+        [OPTION_NETWORK] = {"a network mode", "", parse_network, format_network},
+};
+
+static uint64_t get(const struct policy_option *o, const struct policy *p)
+{
+        const char *field = (const char *)p + o->offset;
+
+        if (o->type == OPTION_BOOL)
+                return *(const bool *)field;
+        if (o->type == OPTION_NETWORK)
+                return *(const enum network_mode *)field;
+        return *(const uint64_t *)field;
+}
+
+static void put(const struct policy_option *o, struct policy *p, uint64_t value)
+{
+        char *field = (char *)p + o->offset;
+
+        if (o->type == OPTION_BOOL)
+                *(bool *)field = value != 0;
+        else if (o->type == OPTION_NETWORK)
+                *(enum network_mode *)field = (enum network_mode)value;
+        else
+                *(uint64_t *)field = value;
+}
+
+/* The network mode of this name is a value like any other. */
+static bool may_be_unlimited(const struct policy_option *o)
+{
+        return o->type != OPTION_NETWORK && strcmp(o->fallback, NO_LIMIT) == 0;
+}
+
+const struct policy_option *policy_option_by_key(const char *key)
+{
+        for (size_t i = 0; i < n_policy_options; i++)
+                if (strcmp(policy_options[i].key, key) == 0)
+                        return &policy_options[i];
+        return NULL;
+}
+
+char *policy_option_value(const struct policy_option *o, const struct policy *p, char buf[static POLICY_VALUE_MAX])
+{
+        uint64_t value = get(o, p);
+
+        _Static_assert(POLICY_VALUE_MAX >= FORMAT_MAX, "a value must fit");
+        if (value == 0 && may_be_unlimited(o))
+                return strcpy(buf, NO_LIMIT);
+        return types[o->type].format(value, buf);
+}
+
+char *policy_option_range(const struct policy_option *o, char buf[static POLICY_RANGE_MAX])
+{
+        char min[FORMAT_MAX], max[FORMAT_MAX];
+
+        types[o->type].format(o->min, min);
+        types[o->type].format(o->max, max);
+        if (o->type == OPTION_BOOL)
+                snprintf(buf, POLICY_RANGE_MAX, "%s or %s", max, min);
+        else if (o->type == OPTION_NETWORK)
+                snprintf(buf, POLICY_RANGE_MAX, "%s or %s", min, max);
+        else
+                snprintf(buf, POLICY_RANGE_MAX, "%s to %s%s", min, max, may_be_unlimited(o) ? ", or " NO_LIMIT : "");
+        return buf;
+}
+
+static int out_of_range(const struct policy_option *o, bool above, const char *text, gb_error *err)
+{
+        char range[POLICY_RANGE_MAX];
+
+        return error_set(err, above ? GB_E_LIMIT : GB_E_USAGE, ERANGE, "%s is too %s; allowed: %s", quote(text).text,
+                         above ? "large" : "small", policy_option_range(o, range));
+}
+
+int option_apply(const struct policy_option *o, struct policy *p, const char *text, gb_error *err)
+{
+        const struct type_row *type = &types[o->type];
+        char range[POLICY_RANGE_MAX];
+        uint64_t value;
+
+        if (may_be_unlimited(o) && strcmp(text, NO_LIMIT) == 0) {
+                put(o, p, 0);
+                return 0;
+        }
+        int r = type->parse(text, &value);
+        if (r == -ERANGE)
+                return out_of_range(o, true, text, err);
+        if (r < 0)
+                return error_set(err, GB_E_USAGE, 0, "%s is not %s; allowed: %s%s", quote(text).text, type->what,
+                                 policy_option_range(o, range), type->example);
+        if (value < o->min || value > o->max)
+                return out_of_range(o, value > o->max, text, err);
+        put(o, p, value);
+        return 0;
+}
+
+int option_check(const struct policy_option *o, const struct policy *p, gb_error *err)
+{
+        uint64_t value = get(o, p);
+        char text[POLICY_VALUE_MAX];
+
+        if (value == 0 && may_be_unlimited(o))
+                return 0;
+        if (value >= o->min && value <= o->max)
+                return 0;
+        out_of_range(o, value > o->max, policy_option_value(o, p, text), err);
+        return error_prefix(err, "%s", o->key);
+}

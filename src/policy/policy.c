@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/policy.h"
+
+#include "base/path.h"
+#include "base/utf8.h"
+#include "policy/file.h"
+#include "policy/list.h"
+#include "policy/option.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+int policy_default_path(char **ret)
+{
+        return path_config_file("sandbox.yaml", ret);
+}
+
+int policy_new(struct policy **ret, gb_error *err)
+{
+        _cleanup_policy_ struct policy *p = calloc(1, sizeof(*p));
+
+        if (!p)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        for (size_t i = 0; i < n_policy_options; i++) {
+                int r = option_apply(&policy_options[i], p, policy_options[i].fallback, err);
+                if (r < 0)
+                        return error_prefix(err, "the built-in default of %s", policy_options[i].key);
+        }
+        *ret = TAKE_PTR(p);
+        return 0;
+}
+
+void policy_free(struct policy *p)
+{
+        if (!p)
+                return;
+        mounts_clear(p);
+        env_clear(p);
+        free(p->origin);
+        free(p->trust);
+        free(p);
+}
+
+int policy_check_timeout(const struct policy *p, gb_error *err)
+{
+        char timeout[POLICY_VALUE_MAX], max[POLICY_VALUE_MAX];
+
+        if (p->timeout_usec <= p->timeout_max_usec)
+                return 0;
+        return error_set(err, GB_E_LIMIT, ERANGE, "%s is above timeout_max, which is %s at trust level \"%s\"; ask for less or raise timeout_max in the policy file",
+                         policy_option_value(policy_option_by_key("timeout"), p, timeout),
+                         policy_option_value(policy_option_by_key("timeout_max"), p, max), p->trust);
+}
+
+int policy_check_network(const struct policy *p, gb_error *err)
+{
+        if (p->network_mode == NETWORK_NONE || strcmp(p->trust, TRUST_UNTRUSTED) != 0)
+                return 0;
+        return error_set(err, GB_E_USAGE, EPERM, "\"host\" is refused at trust level \"untrusted\"; allowed: none, or run at another trust level");
+}
+
+static int set_option(struct policy *p, const struct policy_option *o, const char *value, gb_error *err)
+{
+        if (!o->flag)
+                return error_set(err, GB_E_USAGE, EPERM, "only the policy file can set %s", o->key);
+        int r = option_apply(o, p, value, err);
+        /* Said here, while the name of the flag is at hand; policy_validate() says it again. */
+        if (r == 0 && strcmp(o->key, "timeout") == 0)
+                r = policy_check_timeout(p, err);
+        if (r == 0 && o->type == OPTION_NETWORK)
+                r = policy_check_network(p, err);
+        return r;
+}
+
+static int set_mount(struct policy *p, const char *value, gb_error *err)
+{
+        _cleanup_free_ char *cwd = NULL;
+
+        if (value[0] != '/') {
+                cwd = getcwd(NULL, 0);
+                if (!cwd || cwd[0] != '/')
+                        return error_set(err, GB_E_USAGE, errno, "%s is relative and the current directory is not known", quote(value).text);
+        }
+        return mount_add_text(p, value, cwd, err);
+}
+
+static int set_weaker(struct policy *p, const char *value, gb_error *err)
+{
+        uint32_t mask;
+
+        int r = control_weaker_mask(value, &mask, err);
+        if (r == 0)
+                p->allow_weaker |= mask;
+        return r;
+}
+
+int policy_set(struct policy *p, const char *key, const char *value, const char *what, gb_error *err)
+{
+        const struct policy_option *o = policy_option_by_key(key);
+        int r;
+
+        if (o)
+                r = set_option(p, o, value, err);
+        else if (strcmp(key, "mounts") == 0)
+                r = set_mount(p, value, err);
+        else if (strcmp(key, "env") == 0)
+                r = env_add_text(p, value, err);
+        else if (strcmp(key, "allow_weaker") == 0)
+                r = set_weaker(p, value, err);
+        else
+                r = error_set(err, GB_E_USAGE, 0, "a policy has no key %s", quote(key).text);
+        if (r < 0)
+                error_prefix(err, "%s", what);
+        return r;
+}
+
+int policy_validate(const struct policy *p, gb_error *err)
+{
+        if (!p->trust)
+                return error_set(err, GB_E_INTERNAL, 0, "a policy without a trust level");
+        for (size_t i = 0; i < n_policy_options; i++) {
+                int r = option_check(&policy_options[i], p, err);
+                if (r < 0)
+                        return r;
+        }
+        int r = policy_check_timeout(p, err);
+        if (r < 0) {
+                error_prefix(err, "timeout");
+                return r;
+        }
+        r = policy_check_network(p, err);
+        if (r < 0) {
+                error_prefix(err, "network_mode");
+                return r;
+        }
+        if (p->allow_weaker & ~control_weaker_all())
+                return error_set(err, GB_E_USAGE, 0, "allow_weaker: names a control that can never be weaker");
+        r = mounts_check(p, err);
+        if (r < 0) {
+                error_prefix(err, "mounts");
+                return r;
+        }
+        r = env_check(p, err);
+        if (r < 0)
+                error_prefix(err, "env");
+        return r;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The policy: limits, network, mounts. It comes from YAML, is chosen by trust level,
+ * changed by options, and validated before anything starts. */
+#ifndef POLICY_POLICY_H
+#define POLICY_POLICY_H
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "policy/control.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum network_mode { NETWORK_NONE, NETWORK_HOST };
+
+struct policy_mount {
+        char *source; /* absolute path on the host */
+        char *target; /* absolute path in the box */
+        bool writable;
+};
+
+struct policy_env {
+        char *name;
+        char *value;
+};
+
+struct policy {
+        char *origin; /* the file it came from, or "built-in" */
+        char *trust;  /* the trust level it was resolved for */
+
+        uint64_t cpu_milli; /* thousandths of a CPU */
+        uint64_t mem_limit_bytes;
+        uint64_t timeout_usec, timeout_max_usec;
+        uint64_t cpu_time_usec; /* 0: no limit of its own */
+        uint64_t pids_limit;
+        uint64_t tmp_size_bytes;
+        uint64_t disk_limit_bytes;
+        uint64_t inode_limit;
+        uint64_t output_limit_bytes;
+        uint64_t nofile;
+
+        bool read_only;
+        enum network_mode network_mode;
+        uint32_t allow_weaker; /* bit (1u << enum control_id): may be weaker or missing */
+
+        struct policy_mount mounts[MOUNT_COUNT_MAX];
+        size_t n_mounts;
+        struct policy_env env[ENV_COUNT_MAX];
+        size_t n_env;
+};
+
+/* Trust levels of one file. */
+#define TRUST_LEVELS_MAX 32
+/* The level that every policy has; the top-level values of a file as they stand. */
+#define TRUST_DEFAULT "standard"
+/* The level at which the host's network is refused whatever a file or flag says. */
+#define TRUST_UNTRUSTED "untrusted"
+
+/* $GLOVEBOX_CONFIG_DIR/sandbox.yaml, or the source tree's or installed one: see base/path.h. */
+int policy_default_path(char **ret);
+
+/* Loads file (NULL: the default one, see policy_default_path) and resolves it for a trust
+ * level (NULL: the file's `default_trust`). A wrong file is refused whole. When the default
+ * file does not exist the built-in policy is used, which is the same as the shipped file. */
+int policy_load(const char *file, const char *trust, struct policy **ret, gb_error *err);
+/* The same from memory; name stands for the file in errors and becomes the origin. */
+int policy_parse(const char *name, const char *text, size_t size, const char *trust, struct policy **ret, gb_error *err);
+void policy_free(struct policy *p);
+DEFINE_CLEANUP(struct policy, policy_free)
+#define _cleanup_policy_ _cleanup_(policy_free_ptr)
+
+/* Sets one value from text, as a flag or an environment variable gives it: `key` is the
+ * YAML key ("mem_limit"), `what` names the giver in errors ("--memory"). Lists (mounts, env,
+ * allow_weaker) are added to. */
+int policy_set(struct policy *p, const char *key, const char *value, const char *what, gb_error *err);
+
+/* The last check, after all changes: every value in its range, the timeout under its
+ * maximum, mounts not nested in one another. Nothing may start before it returned 0. */
+int policy_validate(const struct policy *p, gb_error *err);
+
+/* One row per scalar key: config key, flag, environment, range, default and help are the same
+ * line. The command line, the man page, completions and docs are made from these rows. */
+enum option_type { OPTION_SIZE, OPTION_DURATION, OPTION_COUNT, OPTION_CPUS, OPTION_BOOL, OPTION_NETWORK };
+
+struct policy_option {
+        const char *key;  /* "mem_limit" */
+        const char *flag; /* "memory", or NULL when only the file can set it */
+        const char *env;  /* "GLOVEBOX_MEMORY", or NULL */
+        enum option_type type;
+        size_t offset; /* in struct policy */
+        uint64_t min, max;
+        const char *fallback;    /* the built-in default, as text */
+        const char *placeholder; /* "SIZE" */
+        const char *help;
+};
+
+extern const struct policy_option policy_options[];
+extern const size_t n_policy_options;
+
+/* NULL when there is no such key. */
+const struct policy_option *policy_option_by_key(const char *key);
+/* The value p has, and the range it may have ("4m to 1t", "true or false"), as text. */
+#define POLICY_VALUE_MAX 32
+#define POLICY_RANGE_MAX 80
+char *policy_option_value(const struct policy_option *o, const struct policy *p, char buf[static POLICY_VALUE_MAX]);
+char *policy_option_range(const struct policy_option *o, char buf[static POLICY_RANGE_MAX]);
+
+#endif

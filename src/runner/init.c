@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Process 1 of a box. It is born before the root directory is built, because only a process of the
+ * pid namespace may mount its /proc; it makes that mount, hands it to the setup process and locks
+ * itself in at once. From then on it has one job: to be there, so that the pid namespace lives
+ * as long as the warden wants and orphans have a parent. SIGCHLD is ignored, so the kernel
+ * reaps them by itself. Its death (SIGKILL from the warden, or by parent-death signal when the
+ * warden dies) takes every process of the box with it. The program's exit status never passes
+ * through it: the program is the warden's own child. */
+#include "base/fd.h"
+#include "kernel/mount.h"
+#include "kernel/privilege.h"
+#include "kernel/seccomp.h"
+#include "kernel/sys.h"
+#include "runner/runner.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static _noreturn_ void fail(int socket, int r, const char *what)
+{
+        struct setup_frame frame = {.kind = SETUP_FAILED, .error = {.code = GB_E_UNENFORCEABLE, .errnum = -r}};
+
+        snprintf(frame.error.message, sizeof(frame.error.message), "cannot %s: %s", what, strerror(-r));
+        runner_send(socket, &frame, NULL, 0);
+        _exit(1);
+}
+
+static void send_proc(int socket)
+{
+        int proc = mount_new_proc();
+
+        if (proc == -EPERM)
+                fail(socket, proc, "mount a fresh /proc in the box (inside a container the kernel forbids it while parts of the "
+                                   "old one are masked: run glovebox on the host, or start the container with --security-opt "
+                                   "systempaths=unconfined)");
+        if (proc < 0)
+                fail(socket, proc, "mount /proc in the box");
+        runner_send(socket, &(struct setup_frame){.kind = SETUP_INIT}, &proc, 1);
+        safe_close(proc);
+}
+
+_noreturn_ void runner_init(int socket, bool seccomp)
+{
+        struct sigaction ignore = {.sa_handler = SIG_IGN};
+        int r;
+
+        send_proc(socket);
+        prctl(PR_SET_NAME, "glovebox-init");
+        if ((r = privilege_new_keyring()) < 0 || (r = privilege_drop_capabilities()) < 0 || (r = privilege_no_new()) < 0)
+                fail(socket, r, "take init's privileges");
+        /* After the last change of credentials: those would clear it. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
+            sigaction(SIGCHLD, &ignore, NULL) < 0 || setsid() < 0)
+                fail(socket, -errno, "lock init in");
+        if (seccomp && (r = seccomp_load()) < 0)
+                fail(socket, r, "load the system call filter");
+        sys_close_range(0, ~0U, 0); /* the setup process sees the end of its socket: init is harmless now */
+        for (;;)
+                pause();
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One box, seen from outside. The warden clones the setup process (setup.c), which clones init and
+ * the program as the warden's own children; so their ends come from waitid(), not from anybody's
+ * word. Killing init kills the pid namespace, which no fork can outrun; the cgroup is
+ * killed too, so that each of the two would be enough. */
+#include "warden/box.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "kernel/landlock.h"
+#include "kernel/mount.h"
+#include "kernel/privilege.h"
+#include "kernel/sys.h"
+#include "kernel/userns.h"
+#include "runner/runner.h"
+#include "warden/setup.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+/* Host uids of boxes, when the warden is root: far from what systems hand out. */
+#define BOX_UID_BASE 0x40000000U
+#define BOX_UID_MASK 0x3fffffffU
+
+#define REMOVE_TIMEOUT_USEC 2000000ULL
+
+bool warden_is_host_root(void)
+{
+        return geteuid() == 0 && userns_is_initial() && privilege_has(CAP_SYS_ADMIN);
+}
+
+void box_init(struct box *b)
+{
+        *b = (struct box){.setup_pidfd = -1, .init_pidfd = -1, .program_pidfd = -1, .socket = -1};
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+                b->cgroup_parents[i] = -1;
+}
+
+void box_done(struct box *b)
+{
+        b->setup_pidfd = safe_close(b->setup_pidfd);
+        b->init_pidfd = safe_close(b->init_pidfd);
+        b->program_pidfd = safe_close(b->program_pidfd);
+        b->socket = safe_close(b->socket);
+        while (b->n_watch > 0)
+                safe_close(b->watch[--b->n_watch]);
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+                b->cgroup_parents[i] = safe_close(b->cgroup_parents[i]);
+}
+
+/* The box's user on the host. Without root there is only one choice: the caller. */
+static int choose_identity(const struct box_spec *spec, struct userns_map *ret, gb_error *err)
+{
+        *ret = (struct userns_map){
+                .uid_inside = spec->uid, .gid_inside = spec->gid, .uid_outside = geteuid(), .gid_outside = getegid(),
+        };
+        if (warden_is_host_root()) {
+                uint32_t random;
+                if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+                        return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the box's user");
+                ret->uid_outside = ret->gid_outside = BOX_UID_BASE + (random & BOX_UID_MASK);
+        } else if (geteuid() == 0 && userns_is_initial()) {
+                return error_set(err, GB_E_UNENFORCEABLE, EPERM,
+                                 "running as root without CAP_SYS_ADMIN (inside a container?): the box's user would be the "
+                                 "host's root; run glovebox as an ordinary user, or with --cap-add SYS_ADMIN");
+        }
+        return 0;
+}
+
+static int create_cgroup(struct box *b, gb_error *err)
+{
+        bool unified = b->spec.flags & BOX_UNIFIED_CONTROLLERS, any = false;
+        struct cgroup_limits limits = b->spec.cgroup;
+        char name[64];
+        uint64_t random;
+
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+                any = any || b->cgroup_parents[i] >= 0;
+        if (!any || b->spec.layers_off & BOX_LAYER_CGROUP)
+                return 0;
+        if (unified && limits.pids > 0)
+                limits.pids += 2; /* init, and the setup process while it lives */
+
+        cgroup_sweep(b->cgroup_parents);
+        for (int attempt = 0; attempt < 4; attempt++) {
+                if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+                        return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the cgroup's name");
+                snprintf(name, sizeof(name), CGROUP_NAME_PREFIX "%016llx", (unsigned long long)random);
+                int r = cgroup_box_create(&b->cgroup, b->cgroup_parents, unified, name, &limits);
+                if (r == 0) {
+                        b->has_cgroup = true;
+                        return 0;
+                }
+                if (r != -EEXIST)
+                        return error_set(err, GB_E_UNENFORCEABLE, -r, "cannot make a cgroup with the policy's limits: %s",
+                                         strerror(-r));
+        }
+        return error_set(err, GB_E_INTERNAL, EEXIST, "cannot find an unused name for a cgroup");
+}
+
+/* As root: every source becomes a detached mount here, so that the box need not reach it by path,
+ * and the owner of what belongs to the caller becomes the box's user. */
+static int detach_source(struct setup_source *source, const struct box_fd *fd, const struct userns_map *identity,
+                         gb_error *err)
+{
+        _cleanup_close_ int idmap = -1;
+
+        if (fd->flags & BOX_SOURCE_OWNED) {
+                struct userns_map map = {
+                        .uid_inside = fd->owner_uid, .uid_outside = identity->uid_outside,
+                        .gid_inside = fd->owner_gid, .gid_outside = identity->gid_outside,
+                };
+                idmap = userns_open(&map);
+                if (idmap < 0)
+                        return error_set(err, GB_E_UNENFORCEABLE, -idmap, "cannot make a user namespace for a mount: %s",
+                                         strerror(-idmap));
+        }
+        int tree = mount_clone_tree(source->fd, source->mount_flags, idmap);
+        if (tree < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, -tree, "cannot mount a directory into the box: %s%s", strerror(-tree),
+                                 idmap >= 0 && tree == -EINVAL ? " (its file system, or one mounted below it, has no idmapped mounts: "
+                                                                 "use a directory on ext4, xfs, btrfs or tmpfs)" : "");
+        safe_close(source->fd);
+        source->fd = tree;
+        source->detached = true;
+        return 0;
+}
+
+/* Sorts the request's descriptors by what they are for; takes all of them. */
+static int sort_descriptors(struct box *b, struct setup *s, int *fds, gb_error *err)
+{
+        s->payload = s->stdio[0] = s->stdio[1] = s->stdio[2] = -1;
+        for (uint32_t i = 0; i < b->spec.n_fds; i++) {
+                const struct box_fd *fd = &b->spec.fds[i];
+                switch (fd->role) {
+                case BOX_FD_PAYLOAD:
+                        s->payload = TAKE_FD(fds[i]);
+                        break;
+                case BOX_FD_STDIN:
+                case BOX_FD_STDOUT:
+                case BOX_FD_STDERR:
+                        s->stdio[fd->role - BOX_FD_STDIN] = TAKE_FD(fds[i]);
+                        break;
+                case BOX_FD_CGROUP:
+                        if (fd->index >= CGROUP_KIND_COUNT)
+                                return error_set(err, GB_E_INTERNAL, EPROTO, "the request names an unknown cgroup");
+                        b->cgroup_parents[fd->index] = TAKE_FD(fds[i]);
+                        break;
+                case BOX_FD_SOURCE:
+                        s->sources[s->n_sources++] = (struct setup_source){
+                                .fd = TAKE_FD(fds[i]),
+                                .mount_flags = (fd->flags & BOX_SOURCE_WRITABLE ? MOUNT_WRITABLE : 0) |
+                                               (fd->flags & BOX_SOURCE_DEVICE ? MOUNT_DEVICES : 0),
+                        };
+                        break;
+                default:
+                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request has a descriptor of an unknown kind");
+                }
+        }
+        if (s->payload < 0 || s->stdio[0] < 0 || s->stdio[1] < 0 || s->stdio[2] < 0)
+                return error_set(err, GB_E_INTERNAL, EPROTO, "the request lacks a descriptor");
+        return 0;
+}
+
+static int detach_sources(const struct box_spec *spec, struct setup *s, const struct userns_map *identity, gb_error *err)
+{
+        int nth = 0;
+
+        for (uint32_t i = 0; i < spec->n_fds; i++) {
+                if (spec->fds[i].role != BOX_FD_SOURCE)
+                        continue;
+                int r = detach_source(&s->sources[nth++], &spec->fds[i], identity, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int clone_error(int errnum, gb_error *err)
+{
+        const char *remedy = "";
+
+        if (errnum == EPERM || errnum == EACCES)
+                remedy = ": user namespaces are forbidden for this user; allow them (sysctl kernel.unprivileged_userns_clone=1 or "
+                         "kernel.apparmor_restrict_unprivileged_userns=0), or run glovebox as root; inside a container, start that "
+                         "with --security-opt seccomp=unconfined";
+        else if (errnum == ENOSPC || errnum == EUSERS)
+                remedy = ": the limit of namespaces is reached (sysctl user.max_user_namespaces and its kin; 0 forbids them)";
+        else if (errnum == ENOSYS || errnum == EINVAL)
+                remedy = ": this kernel is too old or was built without namespaces; glovebox needs Linux 5.12 or later";
+        return error_set(err, GB_E_UNENFORCEABLE, errnum, "cannot make the box's namespaces: %s%s", strerror(errnum), remedy);
+}
+
+static int clone_setup(struct box *b, struct setup *s, const struct userns_map *identity, gb_error *err)
+{
+        _cleanup_close_ int ours = -1, theirs = -1;
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        ours = pair[0];
+        theirs = pair[1];
+
+        struct clone_args args = {
+                .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+                .pidfd = (uint64_t)(uintptr_t)&b->setup_pidfd,
+                .exit_signal = SIGCHLD,
+        };
+        if (!(b->spec.flags & BOX_NETWORK_HOST) && !(b->spec.layers_off & BOX_LAYER_NETWORK))
+                args.flags |= CLONE_NEWNET;
+        if (b->has_cgroup && b->cgroup.dir[CGROUP_UNIFIED] >= 0) {
+                args.flags |= CLONE_INTO_CGROUP;
+                args.cgroup = (uint64_t)b->cgroup.dir[CGROUP_UNIFIED];
+        }
+        s->socket = theirs;
+        pid_t pid = sys_clone3(&args);
+        if (pid < 0)
+                return clone_error(errno, err);
+        if (pid == 0)
+                setup_main(s);
+
+        b->setup_pid = pid;
+        b->state = BOX_BUILDING;
+        b->socket = TAKE_FD(ours);
+        int r = userns_write_map(pid, identity);
+        if (r < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, -r, "cannot map the box's user: %s%s", strerror(-r),
+                                 r == -EPERM ? " (user namespaces are restricted on this host; `glovebox doctor` says how)" : "");
+        if (write(b->socket, "g", 1) != 1)
+                return error_set(err, GB_E_INTERNAL, errno, "the box's setup process died at once");
+        return 0;
+}
+
+int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err)
+{
+        struct setup s = {.spec = &b->spec, .landlock_abi = landlock_abi()};
+        struct userns_map identity;
+
+        b->spec = *spec;
+        b->report.landlock_abi = (uint32_t)s.landlock_abi;
+        b->report.host_root = warden_is_host_root();
+
+        int r = sort_descriptors(b, &s, fds, err);
+        if (r == 0)
+                r = choose_identity(spec, &identity, err);
+        if (r == 0)
+                r = create_cgroup(b, err);
+        if (r == 0 && b->has_cgroup)
+                s.n_join = cgroup_box_open_join(&b->cgroup, s.join);
+        if (r == 0 && s.n_join < 0)
+                r = error_set(err, GB_E_UNENFORCEABLE, -s.n_join, "cannot open the box's cgroup: %s", strerror(-s.n_join));
+        if (r == 0 && warden_is_host_root())
+                r = detach_sources(&b->spec, &s, &identity, err);
+        if (r == 0)
+                r = clone_setup(b, &s, &identity, err);
+
+        safe_close(s.payload);
+        for (int i = 0; i < 3; i++)
+                safe_close(s.stdio[i]);
+        for (int i = 0; i < s.n_sources; i++)
+                safe_close(s.sources[i].fd);
+        for (int i = 0; i < s.n_join; i++)
+                safe_close(s.join[i]);
+        return r;
+}
+
+static void take_frame(struct box *b, const struct setup_frame *frame, int *fds, int n_fds)
+{
+        switch (frame->kind) {
+        case SETUP_INIT:
+                if (b->init_pidfd >= 0 || n_fds < 1)
+                        return;
+                b->init_pidfd = TAKE_FD(fds[0]);
+                return;
+        case SETUP_PROGRAM:
+                if (b->program_pidfd >= 0 || n_fds < 1 || frame->value <= 1)
+                        return;
+                b->program_pidfd = TAKE_FD(fds[0]);
+                b->program_pid = (pid_t)frame->value;
+                for (int i = 1; i < n_fds && b->n_watch < BOX_WRITABLE_MAX; i++)
+                        b->watch[b->n_watch++] = TAKE_FD(fds[i]);
+                return;
+        case SETUP_PHASE:
+                if (b->started_usec == 0)
+                        b->started_usec = b->sampled_usec = monotonic_usec();
+                b->report.compiling = frame->value == 0 ? 1 : 0;
+                return;
+        case SETUP_FAILED:
+                b->failed = true;
+                b->error = frame->error;
+                b->error.message[sizeof(b->error.message) - 1] = '\0';
+                return;
+        default:
+                return; /* not one of ours: ignored */
+        }
+}
+
+bool box_on_frame(struct box *b)
+{
+        struct setup_frame frame = {0};
+        int fds[BOX_FDS_MAX], n_fds;
+
+        ssize_t n = runner_receive(b->socket, MSG_DONTWAIT, &frame, fds, BOX_FDS_MAX, &n_fds);
+        if (n == -EAGAIN)
+                return false;
+        if (n == (ssize_t)sizeof(frame))
+                take_frame(b, &frame, fds, n_fds);
+        for (int i = 0; i < n_fds; i++)
+                safe_close(fds[i]);
+        if (n <= 0)
+                b->socket = safe_close(b->socket); /* the program was executed, or all who could speak are dead */
+        if (b->state == BOX_BUILDING && b->program_pidfd >= 0 && b->started_usec > 0)
+                b->state = BOX_RUNNING;
+        return n <= 0 && b->state == BOX_RUNNING && !b->failed;
+}
+
+static void drain_frames(struct box *b)
+{
+        while (b->socket >= 0) {
+                struct setup_frame peek;
+                if (recv(b->socket, &peek, sizeof(peek), MSG_PEEK | MSG_DONTWAIT) < 0)
+                        return;
+                box_on_frame(b);
+        }
+}
+
+static void note_status(struct box *b, const siginfo_t *info)
+{
+        bool exited = info->si_code == CLD_EXITED;
+
+        b->report.exit_code = exited ? info->si_status : -1;
+        b->report.signal = exited ? 0 : info->si_status;
+}
+
+void box_on_end(struct box *b)
+{
+        siginfo_t info = {0};
+
+        if (b->setup_pid > 0 && waitid(P_PIDFD, (id_t)b->setup_pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) {
+                b->setup_pid = 0;
+                b->setup_pidfd = safe_close(b->setup_pidfd);
+                drain_frames(b);
+                if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && b->has_cgroup && b->spec.cgroup.pids > 0) {
+                        struct cgroup_limits exact = {.pids = b->spec.cgroup.pids + 1};
+                        (void)cgroup_apply_limits(b->cgroup.dir[CGROUP_UNIFIED], CGROUP_UNIFIED, &exact);
+                }
+                if (b->program_pidfd < 0) { /* it never got that far */
+                        if (!b->failed)
+                                error_set(&b->error, GB_E_INTERNAL, ECHILD,
+                                          "the box's setup process was killed before the program started (out of memory?)");
+                        b->failed = true;
+                        box_stop(b, WARDEN_STOP_NONE, 0);
+                        return;
+                }
+        }
+        if (b->program_pidfd >= 0) {
+                siginfo_t peek = {0};
+                if (waitid(P_PIDFD, (id_t)b->program_pidfd, &peek, WEXITED | WNOHANG | WNOWAIT) == 0 && peek.si_pid != 0)
+                        box_stop(b, WARDEN_STOP_NONE, 0);
+        }
+}
+
+static void sample_disk(struct box *b)
+{
+        uint64_t bytes = 0, inodes = 0;
+        bool full = false;
+
+        for (int i = 0; i < b->n_watch; i++) {
+                struct statfs st;
+                if (fstatfs(b->watch[i], &st) < 0)
+                        continue;
+                bytes += (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
+                inodes += (uint64_t)(st.f_files - st.f_ffree);
+                full = full || (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
+        }
+        b->report.disk_peak_bytes = MAX(b->report.disk_peak_bytes, bytes);
+        b->report.inodes_peak = MAX(b->report.inodes_peak, inodes);
+        b->report.disk_full = full;
+}
+
+static void sample_cgroup(struct box *b)
+{
+        struct cgroup_stats now = {0}, *kept = &b->report.stats;
+
+        if (!b->has_cgroup || cgroup_box_read(&b->cgroup, &now) < 0)
+                return;
+        now.pids_peak = MAX(now.pids_peak, now.pids);
+        now.pids_peak = MAX(now.pids_peak, kept->pids_peak);
+        now.memory_peak_bytes = MAX(now.memory_peak_bytes, kept->memory_peak_bytes);
+        *kept = now;
+}
+
+void box_sample(struct box *b, uint64_t now_usec)
+{
+        if (b->state != BOX_RUNNING)
+                return;
+        if (now_usec - b->started_usec >= b->spec.wall_usec) {
+                box_stop(b, WARDEN_STOP_TIMEOUT, 0);
+                return;
+        }
+        if (now_usec - b->sampled_usec < SAMPLE_PERIOD_USEC)
+                return;
+        b->sampled_usec = now_usec;
+        sample_disk(b);
+        sample_cgroup(b);
+        if (b->spec.cpu_time_usec > 0 && b->report.stats.cpu_usec >= b->spec.cpu_time_usec)
+                box_stop(b, WARDEN_STOP_CPU, 0);
+}
+
+uint64_t box_next_sample(const struct box *b)
+{
+        if (b->state != BOX_RUNNING)
+                return 0;
+        return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + SAMPLE_PERIOD_USEC);
+}
+
+void box_signal(struct box *b, int sig)
+{
+        /* The whole process group, as a terminal would do. The program leads it, and until it is
+         * reaped (which ends the state RUNNING) its number cannot belong to anybody else. */
+        if (b->state == BOX_RUNNING)
+                kill(-b->program_pid, sig);
+}
+
+/* Ends and reaps every process of the box. All children of this warden are of this box. */
+static void kill_all(struct box *b)
+{
+        siginfo_t info = {0};
+
+        if (b->setup_pid > 0)
+                sys_pidfd_send_signal(b->setup_pidfd, SIGKILL);
+        if (b->init_pidfd >= 0)
+                sys_pidfd_send_signal(b->init_pidfd, SIGKILL);
+        if (b->program_pidfd >= 0)
+                sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
+        if (b->has_cgroup)
+                cgroup_box_kill(&b->cgroup);
+        /* The program first: its status is the run's, and init cannot end before it is reaped. */
+        if (b->program_pidfd >= 0 && waitid(P_PIDFD, (id_t)b->program_pidfd, &info, WEXITED) == 0)
+                note_status(b, &info);
+        while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
+                ;
+        b->setup_pid = 0;
+}
+
+void box_stop(struct box *b, enum warden_stop why, uint32_t asked)
+{
+        uint64_t now = monotonic_usec();
+
+        if (b->state == BOX_DEAD)
+                return;
+        b->report.stop = why;
+        b->report.asked = asked;
+        b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
+        sample_disk(b);
+        sample_cgroup(b);
+        drain_frames(b);
+        kill_all(b);
+        sample_cgroup(b); /* what the kernel counted while they died: an OOM kill, say */
+        if (b->has_cgroup)
+                cgroup_box_remove(&b->cgroup, REMOVE_TIMEOUT_USEC);
+        b->has_cgroup = false;
+        b->state = BOX_DEAD;
+}

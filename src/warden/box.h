@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARDEN_BOX_H
+#define WARDEN_BOX_H
+
+#include "warden/protocol.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The life of a box, and what may happen in each state:
+ *   NONE      a run request
+ *   BUILDING  frames from the setup process; stop
+ *   RUNNING   the program's end; signal, stop, deadlines, samples
+ *   DEAD      everything inside is gone; the event can be sent */
+enum box_state { BOX_NONE, BOX_BUILDING, BOX_RUNNING, BOX_DEAD };
+
+struct box {
+        enum box_state state;
+        struct box_spec spec;
+        struct cgroup_box cgroup;
+        bool has_cgroup;
+        int cgroup_parents[CGROUP_KIND_COUNT];
+
+        pid_t setup_pid; /* 0: reaped */
+        pid_t program_pid;
+        int setup_pidfd, init_pidfd, program_pidfd;
+        int socket; /* frames from inside */
+        int watch[BOX_WRITABLE_MAX];
+        int n_watch;
+
+        uint64_t started_usec; /* when user code was about to run */
+        uint64_t sampled_usec;
+        bool announced; /* WARDEN_STARTED was sent */
+        bool failed;    /* error says why nothing ran */
+        gb_error error;
+        struct box_report report;
+};
+
+void box_init(struct box *b);
+/* Starts building. fds[] are the descriptors of spec->fds; the box closes them all. */
+int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err);
+/* Something can be read from the socket of the setup process. True: user code has just started. */
+bool box_on_frame(struct box *b);
+/* The program or the setup process has ended. */
+void box_on_end(struct box *b);
+/* Looks at limits and peaks; ends the box when one is passed. */
+void box_sample(struct box *b, uint64_t now_usec);
+/* When box_sample wants to be called next (monotonic); 0: never. */
+uint64_t box_next_sample(const struct box *b);
+void box_signal(struct box *b, int sig);
+/* Kills everything inside, waits for it, reads the last counters, removes the cgroups. */
+void box_stop(struct box *b, enum warden_stop why, uint32_t asked);
+void box_done(struct box *b);
+
+/* What this warden is: has real root, so that boxes get uids of their own. */
+bool warden_is_host_root(void);
+
+#endif
