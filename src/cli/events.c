@@ -8,10 +8,17 @@ DEFINE_CLEANUP(json_t, json_decref)
 
 static const char *const stream_names[] = {[RUN_STDOUT] = "stdout", [RUN_STDERR] = "stderr"};
 
+static json_int_t since_first(struct events *e, uint64_t t_usec)
+{
+        if (e->zero_usec == 0)
+                e->zero_usec = t_usec;
+        return t_usec > e->zero_usec ? (json_int_t)(t_usec - e->zero_usec) : 0;
+}
+
 int events_started(struct events *e, uint64_t t_usec)
 {
         _cleanup_json_ json_t *event =
-                json_pack("{s:s, s:I}", "event", "started", "t_usec", (json_int_t)t_usec);
+                json_pack("{s:s, s:I}", "event", "started", "t_usec", since_first(e, t_usec));
 
         return event ? sink_write_json(e->sink, event, JSON_COMPACT) : -ENOMEM;
 }
@@ -22,7 +29,7 @@ static int write_bytes(struct events *e, enum run_stream stream, const struct bu
                 return 0;
 
         _cleanup_json_ json_t *event = json_pack("{s:s, s:I}", "event", stream_names[stream], "t_usec",
-                                                 (json_int_t)e->last_usec[stream]);
+                                                 since_first(e, e->last_usec[stream]));
         if (!event || json_set_bytes(event, "data", bytes->data, bytes->size) < 0)
                 return -ENOMEM;
         return sink_write_json(e->sink, event, JSON_COMPACT);

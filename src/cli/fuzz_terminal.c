@@ -52,7 +52,7 @@ static void check_safe(const struct buffer *out)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         static const size_t pieces[] = {1, 2, 3, 7};
-        _cleanup_buffer_ struct buffer whole;
+        _cleanup_buffer_ struct buffer whole = {0};
 
         if (size == 0)
                 return 0;

@@ -121,7 +121,7 @@ static int group_help(char **argv)
         if (argv[1] && !asked) {
                 gb_error err = {0};
                 struct arguments none = {0};
-                error_set(&err, GB_E_USAGE, 0, "unknown verb %s of %s; 'glovebox help %s' lists what there is", 
+                error_set(&err, GB_E_USAGE, 0, "unknown verb %s of %s; 'glovebox help %s' lists what there is",
                           quote(argv[1]).text, argv[0], argv[0]);
                 return fail_parsing(&none, argv + 1, &err);
         }

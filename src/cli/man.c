@@ -3,44 +3,50 @@
  * The manual page glovebox(1) in mdoc, from the same rows as the help. */
 #include "cli/command.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define MAN_DATE "November 15, 2026"
+#define LINE_MAX_WANTED 66 /* escapes make lines longer */
 
-/* Text that means nothing to roff: no escapes, no macros, "-" as it is typed. */
-static int add_roff(struct buffer *out, const char *text)
+/* Text that means nothing to roff: no escapes, "-" as it is typed. */
+static int add_roff(struct buffer *out, const char *text, size_t length)
 {
         int r = 0;
 
-        for (const char *p = text; *p && r == 0; p++)
-                if (*p == '\\')
-                        r = buffer_add_string(out, "\\e");
-                else if (*p == '-')
-                        r = buffer_add_string(out, "\\-");
-                else if ((*p == '.' || *p == '\'') && p == text)
-                        r = buffer_printf(out, "\\&%c", *p);
-                else
-                        r = buffer_add(out, p, 1);
+        for (size_t i = 0; i < length && r == 0; i++)
+                r = text[i] == '\\'  ? buffer_add_string(out, "\\e")
+                    : text[i] == '-' ? buffer_add_string(out, "\\-")
+                                     : buffer_add(out, text + i, 1);
         return r;
 }
 
-/* A line of running text, one sentence to a line as mdoc wants it. */
+/* Running text in short lines, each sentence on a line of its own as mdoc wants it. */
 static int add_text(struct buffer *out, const char *text)
 {
+        size_t column = 0;
         int r = 0;
 
         while (*text && r == 0) {
-                const char *end = strstr(text, ". ");
-                size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
-                char sentence[1024];
-                snprintf(sentence, sizeof(sentence), "%.*s", (int)length, text);
-                r = add_roff(out, sentence);
+                size_t length = strcspn(text, " ");
+                bool ends = length > 0 && text[length - 1] == '.';
+                if (column > 0)
+                        r = buffer_add_string(out, column + length > LINE_MAX_WANTED ? "\n" : " ");
+                if (column + length > LINE_MAX_WANTED)
+                        column = 0;
+                if (r == 0 && column == 0 && (*text == '.' || *text == '\''))
+                        r = buffer_add_string(out, "\\&"); /* or it were a macro */
                 if (r == 0)
+                        r = add_roff(out, text, length);
+                column += length + 1;
+                text += length + (text[length] == ' ');
+                if (r == 0 && ends && *text) {
                         r = buffer_add_string(out, "\n");
-                text += length + (end != NULL);
+                        column = 0;
+                }
         }
-        return r;
+        return r < 0 ? r : buffer_add_string(out, "\n");
 }
 
 /* The argument of a macro, in quotes. */
@@ -71,16 +77,20 @@ static int add_option(struct buffer *out, const struct option *o)
         }
         if (r == 0)
                 r = buffer_add_string(out, "\n");
+        char text[512];
+        snprintf(text, sizeof(text), "%s%s%s%s", o->help, o->fallback ? " (default: " : "",
+                 o->fallback ? o->fallback : "", o->fallback ? ")" : "");
         if (r == 0)
-                r = add_text(out, o->help);
-        if (r == 0 && o->fallback) {
-                r = buffer_add_string(out, "Default: ");
-                if (r == 0)
-                        r = add_text(out, o->fallback);
-        }
-        if (r == 0 && o->env)
-                r = buffer_printf(out, "Environment:\n.Ev %s\n", o->env);
+                r = add_text(out, text);
         return r;
+}
+
+static int add_usage(struct buffer *out, const struct command *c)
+{
+        int r = buffer_add_string(out, ".Li ");
+        if (r == 0)
+                r = add_quoted(out, c->usage);
+        return r < 0 ? r : buffer_add_string(out, "\n");
 }
 
 static int add_command(struct buffer *out, const struct command *c)
@@ -90,11 +100,9 @@ static int add_command(struct buffer *out, const struct command *c)
 
         int r = buffer_printf(out, ".Ss %s\n.Nm glovebox\n.Cm %s\n", command_full_name(c, name), name);
         if (r == 0 && c->usage[0])
-                r = buffer_add_string(out, ".Li ");
-        if (r == 0 && c->usage[0])
-                r = add_quoted(out, c->usage);
+                r = add_usage(out, c);
         if (r == 0)
-                r = buffer_add_string(out, c->usage[0] ? "\n.Pp\n" : ".Pp\n");
+                r = buffer_add_string(out, ".Pp\n");
         if (r == 0)
                 r = add_text(out, c->description);
         if (r == 0)
@@ -112,8 +120,8 @@ static int add_exit_status(struct buffer *out)
 
         int r = buffer_add_string(out, ".Sh EXIT STATUS\n"
                                        ".Nm glovebox\n.Cm run\n"
-                                       "exits with the status of the program: its exit code, or 128 and the number of "
-                                       "the signal that ended it.\n"
+                                       "exits with the status of the program: its exit code,\n"
+                                       "or 128 and the number of the signal that ended it.\n"
                                        "These statuses are of glovebox itself:\n"
                                        ".Bl -tag -width \"117  unenforceable\"\n");
         for (size_t i = 0; i < n && r == 0; i++) {
@@ -127,7 +135,8 @@ static int add_exit_status(struct buffer *out)
 static int add_environment(struct buffer *out)
 {
         int r = buffer_add_string(out, ".Sh ENVIRONMENT\n"
-                                       "A flag is stronger than its variable, and that is stronger than the policy file.\n"
+                                       "A flag is stronger than its variable,\n"
+                                       "and that is stronger than the policy file.\n"
                                        ".Bl -tag -width Ds\n");
         const struct command *run = command_find("run", NULL);
         struct option o;
@@ -143,14 +152,30 @@ static int add_examples(struct buffer *out)
 
         for (size_t i = 0; i < n_commands; i++)
                 for (const struct command_example *e = commands[i].examples; r == 0 && e->line; e++) {
-                        r = add_text(out, e->what);
+                        if (i > 0 || e > commands[i].examples)
+                                r = buffer_add_string(out, ".Pp\n");
+                        if (r == 0)
+                                r = add_text(out, e->what);
                         if (r == 0)
                                 r = buffer_add_string(out, ".Bd -literal -offset indent\n");
                         if (r == 0)
-                                r = add_roff(out, e->line);
+                                r = add_roff(out, e->line, strlen(e->line));
                         if (r == 0)
                                 r = buffer_add_string(out, "\n.Ed\n");
                 }
+        return r;
+}
+
+static int add_synopsis(struct buffer *out)
+{
+        char name[COMMAND_NAME_MAX];
+        int r = buffer_add_string(out, ".Sh SYNOPSIS\n");
+
+        for (size_t i = 0; i < n_commands && r == 0; i++) {
+                r = buffer_printf(out, ".Nm glovebox\n.Cm %s\n.Op Ar options\n", command_full_name(&commands[i], name));
+                if (r == 0 && commands[i].usage[0])
+                        r = add_usage(out, &commands[i]);
+        }
         return r;
 }
 
@@ -159,24 +184,14 @@ int man_write(struct buffer *out)
         int r = buffer_add_string(out, ".\\\" SPDX-License-Identifier: Apache-2.0\n"
                                        ".\\\" Made by 'glovebox help --man' from the tables of the program.\n"
                                        ".Dd " MAN_DATE "\n.Dt GLOVEBOX 1\n.Os\n"
-                                       ".Sh NAME\n.Nm glovebox\n.Nd run code that nobody vouches for, sealed off\n"
-                                       ".Sh SYNOPSIS\n");
-        char name[COMMAND_NAME_MAX];
-        for (size_t i = 0; i < n_commands && r == 0; i++) {
-                r = buffer_printf(out, ".Nm glovebox\n.Cm %s\n.Op Ar options\n", command_full_name(&commands[i], name));
-                if (r == 0 && commands[i].usage[0]) {
-                        r = buffer_add_string(out, ".Li ");
-                        if (r == 0)
-                                r = add_quoted(out, commands[i].usage);
-                        if (r == 0)
-                                r = buffer_add_string(out, "\n");
-                }
-        }
+                                       ".Sh NAME\n.Nm glovebox\n.Nd run code that nobody vouches for, sealed off\n");
         if (r == 0)
-                r = buffer_add_string(out, ".Sh DESCRIPTION\n"
-                                           "Runs programs in boxes of their own: without the host's files, without network "
-                                           "unless the policy gives it, under limits, and with a typed reason for how "
-                                           "each run ended.\n");
+                r = add_synopsis(out);
+        if (r == 0)
+                r = buffer_add_string(out, ".Sh DESCRIPTION\n");
+        if (r == 0)
+                r = add_text(out, "Runs programs in boxes of their own: without the host's files, without network unless "
+                                  "the policy gives it, under limits, and with a typed reason for how each run ended.");
         for (size_t i = 0; i < n_commands && r == 0; i++)
                 r = add_command(out, &commands[i]);
         if (r == 0)

@@ -116,6 +116,9 @@ static void take_end(struct run *r, const struct box_end *end)
         facts->cpu_usec = end->cpu_usec;
         facts->memory_peak_bytes = end->memory_peak_bytes;
         facts->pids_peak = end->pids_peak;
+        /* The last look: what a short program wrote between two looks counts as well. */
+        if (r->workspace_fd >= 0 && disk_watch_over(&r->disk) && facts->stop == STOP_NONE && end->stop == BOX_STOP_NONE)
+                facts->stop = STOP_DISK;
         facts->disk_peak_bytes = end->disk_peak_bytes + r->disk.peak_bytes;
         facts->inodes_peak = end->inodes_peak + r->disk.peak_inodes;
         facts->oom_kills = end->oom_kills;

@@ -92,5 +92,6 @@ int control_weaker_mask(const char *name, uint32_t *ret, gb_error *err)
                 names[i] = rows[i].may_be_weaker ? rows[i].name : NULL;
         const char *nearest = suggest_nearest(name, names, CONTROL_COUNT + 1);
         return error_set(err, GB_E_USAGE, 0, "there is no control %s%s%s%s" WEAKER_NAMES,
-                         quote(name).text, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"? Those that can be weaker: " : "; those that can be weaker: ");
+                         quote(name).text, nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+                         nearest ? "\"? Those that can be weaker: " : "; those that can be weaker: ");
 }

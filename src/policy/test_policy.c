@@ -3,9 +3,11 @@
  * Values from flags, and the last check. */
 #include "policy/policy.h"
 
+#include "base/fd.h"
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,6 +71,32 @@ static void test_table(void **state)
         assert_null(policy_option_by_key("nothing"));
         assert_string_equal(policy_option_value(policy_option_by_key("cpu_time"), p, value), "none");
         assert_string_equal(policy_option_value(policy_option_by_key("mem_limit"), p, value), "512m");
+}
+
+/* docs/policy.md has a line for each row, with the same words. */
+static void test_docs(void **state)
+{
+        _cleanup_close_ int fd = open(POLICY_DOC, O_RDONLY | O_CLOEXEC);
+        _cleanup_free_ char *doc = NULL;
+
+        assert_true(fd >= 0);
+        assert_int_equal(fd_read_all(fd, MIB, &doc, NULL), 0);
+        for (size_t i = 0; i < n_policy_options; i++) {
+                const struct policy_option *o = &policy_options[i];
+                char start[200], end[200], range[POLICY_RANGE_MAX];
+
+                if (o->flag)
+                        snprintf(start, sizeof(start), "\n| `%s` | `--%s` | `%s` | ", o->key, o->flag, o->env);
+                else
+                        snprintf(start, sizeof(start), "\n| `%s` | (file only) | | ", o->key);
+                snprintf(end, sizeof(end), " | `%s` | %s", o->fallback, policy_option_range(o, range));
+                const char *line = strstr(doc, start);
+                if (!line)
+                        fail_msg("no line%s", start);
+                const char *rest = strstr(line + 1, end);
+                if (!rest || rest > strchr(line + 1, '\n'))
+                        fail_msg("%s: not%s", o->key, end);
+        }
 }
 
 static void test_set(void **state)
@@ -296,7 +324,7 @@ int main(void)
                 cmocka_unit_test(test_set),            cmocka_unit_test(test_refused_values),
                 cmocka_unit_test(test_refused_lists),  cmocka_unit_test(test_untrusted_network),
                 cmocka_unit_test(test_mounts_overlap), cmocka_unit_test(test_bounds),
-                cmocka_unit_test(test_validate),
+                cmocka_unit_test(test_validate),       cmocka_unit_test(test_docs),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,11 +53,12 @@ static void split(const struct payload *p, struct payload_range range, char **li
 
 static void become_session(void)
 {
-        struct sigaction standard = {.sa_handler = SIG_DFL};
+        static const unsigned long standard[4]; /* the kernel's struct sigaction: all default */
         sigset_t none;
 
+        /* Not by glibc, which keeps two for itself and would leave them as the caller had them. */
         for (int sig = 1; sig < NSIG; sig++)
-                sigaction(sig, &standard, NULL); /* fails for the few that have no choice */
+                syscall(SYS_rt_sigaction, sig, standard, NULL, 8);
         sigemptyset(&none);
         if (sigprocmask(SIG_SETMASK, &none, NULL) < 0 || setsid() < 0)
                 fail(GB_E_INTERNAL, errno, "cannot start a process session in the box: %s", strerror(errno));
@@ -149,7 +150,7 @@ _noreturn_ void runner_program(const struct runner_program *p)
                         fail(GB_E_UNENFORCEABLE, -r, "cannot load the system call filter: %s", strerror(-r));
         }
         for (uint32_t i = 0; i < payload->n_commands; i++) {
-                struct setup_frame frame = {.kind = SETUP_PHASE, .value = i};
+                struct setup_frame frame = {.kind = SETUP_PHASE, .value = payload->n_commands - 1 - i};
                 runner_send(FRAME_FD, &frame, NULL, 0);
                 if (i + 1 < payload->n_commands)
                         compile(payload);

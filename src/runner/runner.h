@@ -16,9 +16,9 @@
  * of this size, and the warden believes none of it for a verdict.) */
 enum setup_frame_kind {
         SETUP_INIT = 1, /* descriptor: init's pidfd */
-        SETUP_PROGRAM,  /* descriptors: the program's pidfd, then the tmpfs mounts to watch; value: its
-                           pid as the warden sees it */
-        SETUP_PHASE,    /* value: index of the command that is about to run */
+        SETUP_PROGRAM,  /* descriptors: the program's pidfd, the box's /proc, then the tmpfs mounts to
+                           watch; value: its pid as the warden sees it */
+        SETUP_PHASE,    /* value: how many commands follow the one about to run */
         SETUP_FAILED,   /* error: nothing will run */
 };
 

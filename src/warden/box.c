@@ -16,11 +16,13 @@
 #include "runner/runner.h"
 #include "warden/setup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -38,7 +40,7 @@ bool warden_is_host_root(void)
 
 void box_init(struct box *b)
 {
-        *b = (struct box){.setup_pidfd = -1, .init_pidfd = -1, .program_pidfd = -1, .socket = -1};
+        *b = (struct box){.setup_pidfd = -1, .init_pidfd = -1, .program_pidfd = -1, .socket = -1, .proc = -1};
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
                 b->cgroup_parents[i] = -1;
 }
@@ -49,6 +51,7 @@ void box_done(struct box *b)
         b->init_pidfd = safe_close(b->init_pidfd);
         b->program_pidfd = safe_close(b->program_pidfd);
         b->socket = safe_close(b->socket);
+        b->proc = safe_close(b->proc);
         while (b->n_watch > 0)
                 safe_close(b->watch[--b->n_watch]);
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
@@ -284,13 +287,15 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
                         return;
                 b->program_pidfd = TAKE_FD(fds[0]);
                 b->program_pid = (pid_t)frame->value;
-                for (int i = 1; i < n_fds && b->n_watch < BOX_WRITABLE_MAX; i++)
+                if (n_fds > 1)
+                        b->proc = TAKE_FD(fds[1]);
+                for (int i = 2; i < n_fds && b->n_watch < BOX_WRITABLE_MAX; i++)
                         b->watch[b->n_watch++] = TAKE_FD(fds[i]);
                 return;
         case SETUP_PHASE:
                 if (b->started_usec == 0)
                         b->started_usec = b->sampled_usec = monotonic_usec();
-                b->report.compiling = frame->value == 0 ? 1 : 0;
+                b->report.compiling = frame->value > 0;
                 return;
         case SETUP_FAILED:
                 b->failed = true;
@@ -331,12 +336,22 @@ static void drain_frames(struct box *b)
         }
 }
 
-static void note_status(struct box *b, const siginfo_t *info)
+/* Reaps the program: its status is the run's. Where no cgroup counted, what the kernel charged to it
+ * and to the children it waited for has to do. */
+static void reap_program(struct box *b)
 {
-        bool exited = info->si_code == CLD_EXITED;
+        siginfo_t info = {0};
+        struct rusage used = {0};
 
-        b->report.exit_code = exited ? info->si_status : -1;
-        b->report.signal = exited ? 0 : info->si_status;
+        while (syscall(SYS_waitid, P_PIDFD, b->program_pidfd, &info, WEXITED, &used) < 0)
+                if (errno != EINTR)
+                        return;
+        bool exited = info.si_code == CLD_EXITED;
+        b->report.exit_code = exited ? info.si_status : -1;
+        b->report.signal = exited ? 0 : info.si_status;
+        b->program_usage.cpu_usec = (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+                                    (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+        b->program_usage.memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 }
 
 void box_on_end(struct box *b)
@@ -381,8 +396,36 @@ static void sample_disk(struct box *b)
                 full = full || (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
         }
         b->report.disk_peak_bytes = MAX(b->report.disk_peak_bytes, bytes);
+        inodes -= MIN(inodes, (uint64_t)b->n_watch); /* the root directory of each is ours */
         b->report.inodes_peak = MAX(b->report.inodes_peak, inodes);
         b->report.disk_full = full;
+}
+
+/* Processes that the box's own /proc shows, without init and the two links to oneself. Where no cgroup
+ * counts tasks; threads are not seen. */
+static uint64_t count_processes(int proc)
+{
+        char entries[4096];
+        uint64_t n = 0;
+        long size;
+
+        if (proc < 0 || lseek(proc, 0, SEEK_SET) < 0)
+                return 0;
+        while ((size = syscall(SYS_getdents64, proc, entries, sizeof(entries))) > 0)
+                for (long at = 0; at < size;) {
+                        const struct dirent64 *entry = (const struct dirent64 *)(const void *)(entries + at);
+                        n += entry->d_name[0] >= '1' && entry->d_name[0] <= '9';
+                        at += entry->d_reclen;
+                }
+        return n > 0 ? n - 1 : 0;
+}
+
+static void sample_tasks(struct box *b)
+{
+        struct cgroup_stats *kept = &b->report.stats;
+
+        if (b->spec.cgroup.pids == 0)
+                kept->pids_peak = MAX(kept->pids_peak, count_processes(b->proc));
 }
 
 static void sample_cgroup(struct box *b)
@@ -410,6 +453,7 @@ void box_sample(struct box *b, uint64_t now_usec)
         b->sampled_usec = now_usec;
         sample_disk(b);
         sample_cgroup(b);
+        sample_tasks(b);
         if (b->spec.cpu_time_usec > 0 && b->report.stats.cpu_usec >= b->spec.cpu_time_usec)
                 box_stop(b, WARDEN_STOP_CPU, 0);
 }
@@ -432,8 +476,6 @@ void box_signal(struct box *b, int sig)
 /* Ends and reaps every process of the box. All children of this warden are of this box. */
 static void kill_all(struct box *b)
 {
-        siginfo_t info = {0};
-
         if (b->setup_pid > 0)
                 sys_pidfd_send_signal(b->setup_pidfd, SIGKILL);
         if (b->init_pidfd >= 0)
@@ -442,12 +484,27 @@ static void kill_all(struct box *b)
                 sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
         if (b->has_cgroup)
                 cgroup_box_kill(&b->cgroup);
-        /* The program first: its status is the run's, and init cannot end before it is reaped. */
-        if (b->program_pidfd >= 0 && waitid(P_PIDFD, (id_t)b->program_pidfd, &info, WEXITED) == 0)
-                note_status(b, &info);
+        /* The program first: init cannot end before it is reaped. */
+        if (b->program_pidfd >= 0)
+                reap_program(b);
         while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
                 ;
         b->setup_pid = 0;
+}
+
+/* Peaks that no cgroup has given. */
+static void fill_gaps(struct box *b)
+{
+        struct cgroup_stats *s = &b->report.stats;
+
+        if (s->memory_peak_bytes == 0)
+                s->memory_peak_bytes = b->program_usage.memory_peak_bytes;
+        if (s->cpu_usec == 0)
+                s->cpu_usec = b->program_usage.cpu_usec;
+        if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && s->pids_peak > 0)
+                s->pids_peak--; /* init */
+        if (s->pids_peak == 0 && b->program_pidfd >= 0)
+                s->pids_peak = 1;
 }
 
 void box_stop(struct box *b, enum warden_stop why, uint32_t asked)
@@ -459,11 +516,13 @@ void box_stop(struct box *b, enum warden_stop why, uint32_t asked)
         b->report.stop = why;
         b->report.asked = asked;
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
+        drain_frames(b);
         sample_disk(b);
         sample_cgroup(b);
-        drain_frames(b);
+        sample_tasks(b);
         kill_all(b);
         sample_cgroup(b); /* what the kernel counted while they died: an OOM kill, say */
+        fill_gaps(b);
         if (b->has_cgroup)
                 cgroup_box_remove(&b->cgroup, REMOVE_TIMEOUT_USEC);
         b->has_cgroup = false;

@@ -25,6 +25,7 @@ struct box {
         pid_t program_pid;
         int setup_pidfd, init_pidfd, program_pidfd;
         int socket; /* frames from inside */
+        int proc;   /* the box's own /proc */
         int watch[BOX_WRITABLE_MAX];
         int n_watch;
 
@@ -33,6 +34,7 @@ struct box {
         bool announced; /* WARDEN_STARTED was sent */
         bool failed;    /* error says why nothing ran */
         gb_error error;
+        struct cgroup_stats program_usage; /* from wait, for where there is no cgroup */
         struct box_report report;
 };
 

@@ -264,14 +264,14 @@ static void wait_for_init(const struct setup *s, int socket)
 
 _noreturn_ void setup_main(struct setup *s)
 {
-        int watch[BOX_WRITABLE_MAX + 1], n_watch = 0;
+        int fds[BOX_WRITABLE_MAX + 2], n_watch = 0; /* the program's pidfd, /proc, what to watch */
         bool seccomp = !(s->spec->layers_off & BOX_LAYER_SECCOMP);
 
         take_identity(s);
         int init = start_init(s, seccomp);
         raise_loopback(s);
         const struct payload *payload = map_payload(s);
-        enter_root(s, payload, watch + 1, &n_watch);
+        enter_root(s, payload, fds + 2, &n_watch);
         give_up(s, payload);
         wait_for_init(s, init);
 
@@ -279,9 +279,11 @@ _noreturn_ void setup_main(struct setup *s)
                 .payload = payload, .socket = s->socket, .join = s->join, .n_join = s->n_join, .seccomp = seccomp,
         };
         memcpy(program.stdio, s->stdio, sizeof(program.stdio));
-        pid_t pid = clone_sibling(s, &watch[0]);
+        fds[1] = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        check(s, negative(fds[1]), "open the box's /proc");
+        pid_t pid = clone_sibling(s, &fds[0]);
         if (pid == 0)
                 runner_program(&program);
-        runner_send(s->socket, &(struct setup_frame){.kind = SETUP_PROGRAM, .value = (uint32_t)pid}, watch, n_watch + 1);
+        runner_send(s->socket, &(struct setup_frame){.kind = SETUP_PROGRAM, .value = (uint32_t)pid}, fds, n_watch + 2);
         _exit(0);
 }
