@@ -10,8 +10,9 @@ static const char *const stream_names[] = {[RUN_STDOUT] = "stdout", [RUN_STDERR]
 
 static json_int_t since_first(struct events *e, uint64_t t_usec)
 {
-        if (e->zero_usec == 0)
+        if (!e->has_zero)
                 e->zero_usec = t_usec;
+        e->has_zero = true;
         return t_usec > e->zero_usec ? (json_int_t)(t_usec - e->zero_usec) : 0;
 }
 

@@ -14,6 +14,7 @@ struct events {
         struct utf8_splitter splitters[2]; /* by enum run_stream */
         uint64_t last_usec[2];
         uint64_t zero_usec; /* the first event's time; others are told from there */
+        bool has_zero;
 };
 
 /* Each returns 0 or a negative errno. */

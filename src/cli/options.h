@@ -29,7 +29,6 @@ enum option_id {
         OPT_ROOTFS,
         OPT_TRUST,
         OPT_USER,
-        OPT_VERSION,
         OPT_WORKSPACE,
 };
 

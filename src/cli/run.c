@@ -13,15 +13,16 @@
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/events.h"
-#include "cli/input.h"
 #include "cli/output.h"
 #include "cli/settings.h"
 #include "cli/signals.h"
 #include "cli/source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define USER_DEFAULT "1000:1000"
@@ -211,10 +212,25 @@ static int report(struct show *s, const struct result *result, const struct poli
         return status;
 }
 
+/* Standard input for the program; the engine copies it into a pipe, so anything readable will do. */
+static int find_input(int *ret, gb_error *err)
+{
+        int flags = fcntl(STDIN_FILENO, F_GETFL);
+        struct stat st;
+
+        *ret = -1;
+        if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || fstat(STDIN_FILENO, &st) < 0)
+                return 0;
+        if (S_ISDIR(st.st_mode))
+                return error_set(err, GB_E_USAGE, EISDIR, "standard input is a directory; a program cannot read that");
+        *ret = STDIN_FILENO;
+        return 0;
+}
+
 /* Everything is read and right: runs it. */
 static int execute(struct run_request *request, const struct arguments *a, gb_error *err)
 {
-        _cleanup_input_ struct input input = {.fd = -1};
+        int input = -1;
         _cleanup_result_ struct result *result = NULL;
         _cleanup_(show_done) struct show show = {0};
 
@@ -223,12 +239,12 @@ static int execute(struct run_request *request, const struct arguments *a, gb_er
                 return error_set(err, GB_E_INTERNAL, -cancel_fd, "cannot make an eventfd: %s", strerror(-cancel_fd));
         /* When the code came from standard input, nothing is left there for the program. */
         if (a->n_words == 0 || strcmp(a->words[0], "-") != 0) {
-                int r = input_open(&input, err);
+                int r = find_input(&input, err);
                 if (r < 0)
                         return r;
         }
         show_init(&show, a, request->policy, cancel_fd);
-        request->stdin_fd = input.fd;
+        request->stdin_fd = input;
         request->cancel_fd = cancel_fd;
         request->keep_output = show.json;
         request->callbacks = (struct run_callbacks){.started = on_started, .output = on_output, .data = &show};

@@ -7,7 +7,8 @@
  *   2. our stop    timeout, cpu, disk, output, cancelled, memory: we ended it, so we know why
  *   3. memory      the kernel killed tasks for the memory limit, and the program failed
  *   4. syscall     it ended by SIGSYS, which is how the filter kills
- *   5. pids        forks were refused by the task limit, and the program failed
+ *   5. pids        forks were refused by the task limit (or it was reached, where refusals are not
+ *                  counted), and the program failed
  *   6. disk        a writable place was full at the end, and the program failed
  *   7. cpu         it ended by SIGXCPU
  *   8. disk        it ended by SIGXFSZ
@@ -179,10 +180,13 @@ static void tell_memory(const struct run_facts *f, const struct policy *p, struc
 static void tell_pids(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
         set_amounts(v, p->pids_limit, f->pids_peak, "tasks");
-        say(v, "Failed%s after the limit of %llu processes and threads was reached (peak %llu, %llu refused): start fewer at "
-               "a time, or ask for more %s.",
-            while_compiling(f), (unsigned long long)p->pids_limit, (unsigned long long)f->pids_peak,
-            (unsigned long long)f->pids_refused, ASKING(pids_limit));
+        char refused[48] = ""; /* not every host counts them */
+        if (f->pids_refused > 0)
+                snprintf(refused, sizeof(refused), ", %llu refused", (unsigned long long)f->pids_refused);
+        say(v, "Failed%s after the limit of %llu processes and threads was reached (peak %llu%s): start fewer at a time, or ask "
+               "for more %s.",
+            while_compiling(f), (unsigned long long)p->pids_limit, (unsigned long long)f->pids_peak, refused,
+            ASKING(pids_limit));
 }
 
 /* Room has two measures and several places; the facts tell which one ran out when they can. */
@@ -325,7 +329,7 @@ static enum verdict_kind decide_kind(const struct run_facts *f)
                 return VERDICT_MEMORY;
         if (f->signal == SIGSYS)
                 return VERDICT_SYSCALL;
-        if (f->pids_refused > 0)
+        if (f->pids_refused > 0 || f->pids_full)
                 return VERDICT_PIDS;
         if (f->disk_full)
                 return VERDICT_DISK;

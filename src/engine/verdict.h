@@ -48,6 +48,7 @@ struct run_facts {
         uint64_t output_bytes;
         uint64_t oom_kills;    /* tasks the kernel killed for the memory limit */
         uint64_t pids_refused; /* forks refused by the task limit */
+        bool pids_full;        /* no cgroup counts refusals, but the task limit was reached at the end */
         bool disk_full;        /* a writable place of the box had no room left at the end */
 
         /* For the message only; not from the kernel. */

@@ -401,8 +401,8 @@ static void sample_disk(struct box *b)
         b->report.disk_full = full;
 }
 
-/* Processes that the box's own /proc shows, without init and the two links to oneself. Where no cgroup
- * counts tasks; threads are not seen. */
+/* Processes that the box's own /proc shows, but for init. For where no cgroup counts tasks; threads
+ * are not seen. */
 static uint64_t count_processes(int proc)
 {
         char entries[4096];
@@ -414,18 +414,21 @@ static uint64_t count_processes(int proc)
         while ((size = syscall(SYS_getdents64, proc, entries, sizeof(entries))) > 0)
                 for (long at = 0; at < size;) {
                         const struct dirent64 *entry = (const struct dirent64 *)(const void *)(entries + at);
-                        n += entry->d_name[0] >= '1' && entry->d_name[0] <= '9';
+                        n += entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && strcmp(entry->d_name, "1") != 0;
                         at += entry->d_reclen;
                 }
-        return n > 0 ? n - 1 : 0;
+        return n;
 }
 
 static void sample_tasks(struct box *b)
 {
         struct cgroup_stats *kept = &b->report.stats;
 
-        if (b->spec.cgroup.pids == 0)
-                kept->pids_peak = MAX(kept->pids_peak, count_processes(b->proc));
+        if (b->spec.cgroup.pids > 0)
+                return;
+        uint64_t now = count_processes(b->proc);
+        kept->pids_peak = MAX(kept->pids_peak, now);
+        b->report.pids_full = b->spec.processes > 0 && now + 1 >= b->spec.processes; /* init is one */
 }
 
 static void sample_cgroup(struct box *b)

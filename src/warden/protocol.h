@@ -159,8 +159,10 @@ struct box_report {
         uint32_t asked;
         uint32_t compiling;
         uint32_t disk_full;
+        uint32_t pids_full; /* where no cgroup counts: as many processes as allowed at the end */
         uint32_t landlock_abi;
         uint32_t host_root; /* boxes of this warden have uids of their own */
+        uint32_t reserved;
         uint64_t wall_usec;
         uint64_t disk_peak_bytes, inodes_peak;
         struct cgroup_stats stats;

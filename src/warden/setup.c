@@ -21,6 +21,7 @@
 #include "kernel/privilege.h"
 #include "kernel/sys.h"
 #include "runner/runner.h"
+#include "warden/payload.h"
 
 #include <errno.h>
 #include <net/if.h>

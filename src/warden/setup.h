@@ -35,7 +35,5 @@ _noreturn_ void setup_main(struct setup *s);
  * descriptors of the tmpfs mounts it made. Negative errno, and *failed is the op. */
 int root_build(const struct payload *payload, struct setup *s, int root_fd, int *watch, int *n_watch,
                const struct box_op **failed);
-/* root.c: the whole payload lies within its bounds. */
-bool payload_valid(const struct payload *p, size_t size);
 
 #endif

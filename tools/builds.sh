@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The build directories of ./dev: all of them are build*/, which git ignores. Sourced.
+
+# build_in DIRECTORY COMPILER [MESON OPTIONS...]: sets up when the options are new, then builds. Quiet
+# when it goes well; the whole log is in DIRECTORY/dev.log.
+build_in() {
+        local dir=$1 compiler=$2 wanted="$*"
+        shift 2
+        [ ! -d "$dir" ] || [ -w "$dir" ] || {
+                echo "dev: $dir belongs to another user; remove it first" >&2
+                return 1
+        }
+        if [ ! -f "$dir/build.ninja" ] || [ "$wanted" != "$(cat "$dir/dev.options" 2>/dev/null)" ]; then
+                [ ! -f "$dir/build.ninja" ] || set -- --reconfigure "$@"
+                mkdir -p "$dir"
+                CC=$compiler meson setup "$dir" "$@" >"$dir/dev.log" 2>&1 || {
+                        cat "$dir/dev.log" >&2
+                        return 1
+                }
+                echo "$wanted" >"$dir/dev.options"
+        fi
+        ninja -C "$dir" >"$dir/dev.log" 2>&1 || {
+                grep -vE '^\[[0-9]+/[0-9]+\] (Compiling|Linking|Generating)' "$dir/dev.log" >&2
+                return 1
+        }
+}
+
+build_gcc() { build_in build gcc -Dtests="$(build_have_cmocka)"; }
+build_release() { build_in build-release gcc -Dbuildtype=release -Dtests=false; }
+build_layers() { build_in build-layers gcc -Dtest_layers=true -Dtests=false; }
+build_asan() { build_in build-asan gcc -Db_sanitize=address,undefined -Db_lundef=false; }
+build_fuzz() { build_in build-fuzz clang -Dfuzz=true -Dtests=false -Db_lundef=false; }
+# Any warning is an error in these two.
+build_clang() { build_in build-clang clang -Dwerror=true; }
+build_strict() { build_in build-strict gcc -Dwerror=true; }
+
+# The unit tests need cmocka; somebody who only builds does not.
+build_have_cmocka() {
+        if pkg-config --exists cmocka; then echo true; else echo false; fi
+}
