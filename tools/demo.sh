@@ -20,7 +20,7 @@ note() { printf '%s   %s%s\n' "$dim" "$*" "$plain"; }
 show() {
         local status=0
         printf '%s$ glovebox %s%s\n' "$dim" "$*" "$plain"
-        "$glovebox" "$@" || status=$?
+        "$glovebox" "$@" 2>&1 | tail -n 20 || status=${PIPESTATUS[0]}
         note "exit status $status: $(explain $status)"
 }
 
@@ -53,13 +53,12 @@ choose_controls() {
         exit 1
 }
 
-# glovebox help is the same for everybody; a workspace must be the caller's own.
 workspace=build/demo
 mkdir -p "$workspace"
 workspace=$(mktemp -d "$workspace/workspace.XXXXXX")
 
 choose_controls
-set -- --quiet ${weaker[@]+"${weaker[@]}"}
+set -- ${weaker[@]+"${weaker[@]}"}
 
 title "1. Code that computes: a table, a plot, a file that stays"
 show run "$@" --memory 1g --workspace "$workspace" "$examples/table.py"
@@ -68,12 +67,11 @@ find "$workspace" -type f -name '*.png' -printf '   on the host: %p (%s bytes)\n
 title "2. Code that attacks: seven ways out, all closed"
 show run "$@" "$examples/attack.py"
 
-shift # from here on the verdict is worth a line
 title "3. A fork bomb"
 show run "$@" --timeout 2s "$examples/fork_bomb.py"
 
 title "4. A memory hog"
-show run "$@" --memory 128m "$examples/memory_hog.py" 2>&1 | tail -n 3
+show run "$@" --memory 128m "$examples/memory_hog.py"
 
 title "5. The same for machines: one object, facts from the kernel"
 printf '%s$ glovebox run --json --timeout 200ms -c '\''while True: pass'\''%s\n' "$dim" "$plain"

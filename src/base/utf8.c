@@ -1,102 +1,184 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
-#include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
-/* Room kept at the end of a quoted text: "...", the closing quote, NUL. */
-#define QUOTED_TAIL 6
-#define QUOTED_PATH_BYTES 80
+enum sequence_state { SEQUENCE_VALID, SEQUENCE_INVALID, SEQUENCE_INCOMPLETE };
+
+/* The table of well-formed sequences: by first byte, the length and the range of the second
+ * byte. The ranges leave out overlong forms, surrogates and what is above U+10FFFF; all later
+ * bytes are 80..BF. */
+struct lead {
+        unsigned char first, last;
+        unsigned char length;
+        unsigned char second_min, second_max;
+};
+
+static const struct lead leads[] = {
+        {0x00, 0x7f, 1, 0x00, 0x00}, {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
+        {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+        {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
+};
+
+static const struct lead *lead_of(unsigned char byte)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(leads); i++)
+                if (byte >= leads[i].first && byte <= leads[i].last)
+                        return &leads[i];
+        return NULL;
+}
+
+static bool is_continuation(unsigned char byte)
+{
+        return (byte & 0xc0) == 0x80;
+}
+
+/* Looks at the sequence at p (size > 0) and gives its length: when it is not whole, that of the
+ * longest piece that could have begun one, and at least 1. */
+static enum sequence_state sequence_at(const unsigned char *p, size_t size, size_t *ret_length)
+{
+        const struct lead *lead = lead_of(p[0]);
+
+        *ret_length = 1;
+        if (!lead)
+                return SEQUENCE_INVALID;
+        for (size_t i = 1; i < lead->length; i++) {
+                if (i == size)
+                        return SEQUENCE_INCOMPLETE;
+                if (i == 1 ? p[i] < lead->second_min || p[i] > lead->second_max : !is_continuation(p[i]))
+                        return SEQUENCE_INVALID;
+                *ret_length = i + 1;
+        }
+        return SEQUENCE_VALID;
+}
 
 size_t utf8_decode(const char *text, size_t size, uint32_t *ret)
 {
-        static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
         const unsigned char *p = (const unsigned char *)text;
+        size_t length;
 
-        if (size == 0)
+        if (size == 0 || sequence_at(p, size, &length) != SEQUENCE_VALID)
                 return 0;
-        if (p[0] < 0x80) {
-                *ret = p[0];
-                return 1;
-        }
-        size_t n = p[0] >= 0xf8 ? 0 : p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc0 ? 2 : 0;
-        if (n == 0 || n > size)
-                return 0;
-        uint32_t c = p[0] & (0x7fu >> n);
-        for (size_t i = 1; i < n; i++) {
-                if ((p[i] & 0xc0) != 0x80)
-                        return 0;
+        uint32_t c = length == 1 ? p[0] : p[0] & (0x7fu >> length);
+        for (size_t i = 1; i < length; i++)
                 c = c << 6 | (p[i] & 0x3f);
-        }
-        if (c < smallest[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-                return 0;
         *ret = c;
-        return n;
+        return length;
 }
 
-/* What a terminal shows as itself: no controls, nothing that reorders a line. */
-static bool is_printable(uint32_t c)
+/* How many bytes at p are valid UTF-8. */
+static size_t valid_prefix(const unsigned char *p, size_t size)
 {
-        if (c < 0x20 || (c >= 0x7f && c < 0xa0))
-                return false;
-        if (c == 0xad || c == 0xfeff || c == 0x61c || (c >= 0x200b && c <= 0x200f))
-                return false;
-        return !((c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f));
-}
+        size_t i = 0;
 
-/* Adds text to q from `used` on; returns the new length, which leaves QUOTED_TAIL free. */
-static size_t add_escaped(struct quoted *q, size_t used, const char *text, bool in_quotes)
-{
-        size_t left = strlen(text);
-
-        while (left > 0) {
-                char piece[8];
-                uint32_t c;
-                size_t n = utf8_decode(text, left, &c), size;
-
-                if (n > 0 && is_printable(c)) {
-                        bool escaped = in_quotes && (c == '"' || c == '\\');
-                        size = (size_t)snprintf(piece, sizeof(piece), "%s%.*s", escaped ? "\\" : "", (int)n, text);
-                } else {
-                        n = 1;
-                        size = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", (unsigned char)*text);
+        while (i < size) {
+                uint64_t word;
+                /* Output is mostly ASCII: eight bytes at a time. */
+                if (size - i >= sizeof(word)) {
+                        memcpy(&word, p + i, sizeof(word));
+                        if ((word & 0x8080808080808080ULL) == 0) {
+                                i += sizeof(word);
+                                continue;
+                        }
                 }
-                if (used + size + QUOTED_TAIL > sizeof(q->text)) {
-                        memcpy(q->text + used, "...", 3);
-                        return used + 3;
-                }
-                memcpy(q->text + used, piece, size);
-                used += size;
-                text += n;
-                left -= n;
+                size_t length;
+                if (sequence_at(p + i, size - i, &length) != SEQUENCE_VALID)
+                        break;
+                i += length;
         }
-        return used;
+        return i;
 }
 
-struct quoted quote(const char *text)
+bool utf8_is_valid(const void *bytes, size_t size)
 {
-        struct quoted q = {.text = "\""};
-        size_t used = add_escaped(&q, 1, text, true);
-
-        q.text[used] = '"';
-        q.text[used + 1] = '\0';
-        return q;
+        return valid_prefix(bytes, size) == size;
 }
 
-struct quoted quote_path(const char *path)
+size_t utf8_incomplete_tail(const void *bytes, size_t size)
 {
-        struct quoted q = {0};
-        size_t size = strlen(path), used = 0;
+        const unsigned char *p = bytes;
 
-        if (size > QUOTED_PATH_BYTES) {
-                path += size - QUOTED_PATH_BYTES;
-                while (((unsigned char)*path & 0xc0) == 0x80) /* not into the middle of a character */
-                        path++;
-                memcpy(q.text, "...", 3);
-                used = 3;
+        for (size_t n = 1; n < UTF8_SEQUENCE_MAX && n <= size; n++) {
+                const unsigned char *start = p + size - n;
+                if (is_continuation(*start))
+                        continue;
+                size_t length;
+                return sequence_at(start, n, &length) == SEQUENCE_INCOMPLETE ? n : 0;
         }
-        used = add_escaped(&q, used, path, false);
-        q.text[used] = '\0';
-        return q;
+        return 0;
+}
+
+int utf8_replace(struct buffer *out, const void *bytes, size_t size)
+{
+        const unsigned char *p = bytes;
+
+        while (size > 0) {
+                size_t good = valid_prefix(p, size);
+                int r = buffer_add(out, p, good);
+                if (r < 0)
+                        return r;
+                p += good;
+                size -= good;
+                if (size == 0)
+                        break;
+
+                size_t bad;
+                sequence_at(p, size, &bad);
+                r = buffer_add_string(out, "\xef\xbf\xbd");
+                if (r < 0)
+                        return r;
+                p += bad;
+                size -= bad;
+        }
+        return 0;
+}
+
+/* The tail of held + bytes: when the new bytes are few, it may begin in what was held. */
+static size_t tail_after(const struct utf8_splitter *s, const unsigned char *bytes, size_t size)
+{
+        if (size >= UTF8_SEQUENCE_MAX)
+                return utf8_incomplete_tail(bytes, size);
+
+        unsigned char joined[2 * UTF8_SEQUENCE_MAX];
+        memcpy(joined, s->held, s->n_held);
+        if (size > 0)
+                memcpy(joined + s->n_held, bytes, size);
+        return utf8_incomplete_tail(joined, s->n_held + size);
+}
+
+int utf8_splitter_add(struct utf8_splitter *s, struct buffer *out, const void *bytes, size_t size)
+{
+        const unsigned char *p = bytes;
+        size_t tail = tail_after(s, p, size);
+
+        if (tail > size) { /* what was held is still not complete with these few bytes */
+                if (size > 0)
+                        memcpy(s->held + s->n_held, p, size);
+                s->n_held += size;
+                return 0;
+        }
+
+        size_t before = out->size;
+        int r = buffer_add(out, s->held, s->n_held);
+        if (r < 0)
+                return r;
+        r = buffer_add(out, p, size - tail);
+        if (r < 0) {
+                out->size = before;
+                out->data[before] = '\0';
+                return r;
+        }
+        if (tail > 0)
+                memcpy(s->held, p + size - tail, tail);
+        s->n_held = tail;
+        return 0;
+}
+
+int utf8_splitter_flush(struct utf8_splitter *s, struct buffer *out)
+{
+        int r = buffer_add(out, s->held, s->n_held);
+        if (r < 0)
+                return r;
+        s->n_held = 0;
+        return 0;
 }

@@ -7,6 +7,7 @@
 #include "base/yaml.h"
 
 #include "base/limits.h"
+#include "base/quote.h"
 #include "base/utf8.h"
 
 #include <errno.h>

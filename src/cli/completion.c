@@ -2,7 +2,7 @@
  *
  * Completion scripts for shells, from the rows of the verbs and their options. What is known only
  * on the machine (the languages) the script asks the command for. */
-#include "base/utf8.h"
+#include "base/quote.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "policy/control.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/events.h"
+#include "base/json.h"
 
 #include <errno.h>
-
-DEFINE_CLEANUP(json_t, json_decref)
-#define _cleanup_json_ _cleanup_(json_decref_ptr)
 
 static const char *const stream_names[] = {[RUN_STDOUT] = "stdout", [RUN_STDERR] = "stderr"};
 

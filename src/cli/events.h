@@ -5,7 +5,7 @@
 #define CLI_EVENTS_H
 
 #include "base/error.h"
-#include "base/utf8_stream.h"
+#include "base/utf8.h"
 #include "cli/output.h"
 #include "engine/run.h"
 

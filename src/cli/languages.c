@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/language.h"
 
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"
 
@@ -10,9 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-DEFINE_CLEANUP(json_t, json_decref)
-#define _cleanup_json_ _cleanup_(json_decref_ptr)
 
 /* Whether a box that is made of the host's /usr would find the command. */
 static bool is_found(const char *word)

@@ -3,7 +3,8 @@
  * The command: finds the verb, parses its options, calls its function. Nothing is read or
  * allocated before the verb asks for it, because a short run is measured in milliseconds. */
 #include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/json.h"
+#include "base/quote.h"
 #include "cli/command.h"
 #include "cli/events.h"
 #include "cli/output.h"
@@ -12,9 +13,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-
-DEFINE_CLEANUP(json_t, json_decref)
-#define _cleanup_json_ _cleanup_(json_decref_ptr)
 
 int command_fail(const struct arguments *arguments, const gb_error *err)
 {

@@ -3,8 +3,9 @@
  * glovebox policy show, glovebox policy check. */
 #include "policy/policy.h"
 
+#include "base/json.h"
 #include "base/parse.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/settings.h"
@@ -13,9 +14,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-
-DEFINE_CLEANUP(json_t, json_decref)
-#define _cleanup_json_ _cleanup_(json_decref_ptr)
 
 #define VALUE_TEXT_MAX 64
 

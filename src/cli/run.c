@@ -10,7 +10,8 @@
 #include "engine/run.h"
 
 #include "base/fd.h"
-#include "base/utf8.h"
+#include "base/json.h"
+#include "base/quote.h"
 #include "cli/command.h"
 #include "cli/events.h"
 #include "cli/output.h"
@@ -28,9 +29,6 @@
 #define USER_DEFAULT "1000:1000"
 #define LANGUAGE_DEFAULT "python" /* of -c and - */
 #define STATUS_BROKEN_PIPE (128 + 13)
-
-DEFINE_CLEANUP(json_t, json_decref)
-#define _cleanup_json_ _cleanup_(json_decref_ptr)
 
 /* Where output goes while the program runs. */
 struct show {

@@ -2,7 +2,7 @@
 #include "cli/source.h"
 
 #include "base/fd.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,19 +3,14 @@
  * The result as JSON. Whatever goes in, valid UTF-8 comes out: the program's output is lossless
  * by way of base64, and other text (a path of the host may be any bytes) is made readable. */
 #include "base/base64.h"
-#include "base/utf8_stream.h"
+#include "base/utf8.h"
 #include "engine/result.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-static inline void json_decref_ptr(json_t **j)
-{
-        json_decref(*j);
-}
-#define _cleanup_json_ _cleanup_(json_decref_ptr)
 
 /* jansson takes no value of NULL and frees what it was given on failure, so the calls of one
  * object can be or-ed and checked once. */

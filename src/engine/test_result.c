@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base64.h"
-#include "base/utf8_stream.h"
+#include "base/utf8.h"
 #include "engine/result.h"
 
 #include <setjmp.h>

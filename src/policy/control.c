@@ -2,7 +2,7 @@
 #include "policy/control.h"
 
 #include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #include <errno.h>
 #include <fcntl.h>

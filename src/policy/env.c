@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/list.h"
 
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "base/parse.h"
 #include "base/path.h"
 #include "base/suggest.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 #include "policy/document.h"
 #include "policy/list.h"
 

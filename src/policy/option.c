@@ -2,7 +2,7 @@
 #include "policy/option.h"
 
 #include "base/parse.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "policy/policy.h"
 
 #include "base/path.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 #include "policy/file.h"
 #include "policy/list.h"
 #include "policy/option.h"

@@ -4,7 +4,7 @@
 #include "policy/policy.h"
 
 #include "base/fd.h"
-#include "base/utf8.h"
+#include "base/quote.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -79,7 +79,7 @@ static void raise_loopback(const struct setup *s)
 {
         struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 
-        if (s->spec->flags & BOX_NETWORK_HOST)
+        if (s->spec->flags & BOX_NETWORK_HOST || s->spec->layers_off & BOX_LAYER_NETWORK)
                 return;
         _cleanup_close_ int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (sock >= 0) /* a kernel without IPv4 has no 127.0.0.1 to raise */

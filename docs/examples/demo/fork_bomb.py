@@ -1,4 +1,7 @@
 import os
 
 while True:
-    os.fork()
+    try:
+        os.fork()
+    except OSError as e:
+        raise SystemExit(f"fork: {e}" if os.getpid() == 2 else 1)

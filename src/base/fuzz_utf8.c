@@ -3,7 +3,7 @@
  * Any bytes, cut at places their own values choose: the splitter loses nothing, what was made
  * readable is valid, and base64 gives back what it took. */
 #include "base/base64.h"
-#include "base/utf8_stream.h"
+#include "base/utf8.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Harness of the end-to-end and escape tests; tests/README.md explains how it is used.
+
+The program under test is $GLOVEBOX, or build/src/cli/glovebox below the source root. A test runs
+it through a Box: as root, or as an ordinary user that exists in no passwd file. Options of the
+command are keyword arguments: run("print(1)", memory="64m", mount=["/a:/b", "/c:/d"]).
+"""
+import json as jsonlib
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox")).absolute()
+LAYERS_BINARY = os.environ.get("GLOVEBOX_LAYERS_BINARY")
+ATTACK_SOURCE = ROOT / "tests/escape/attack.c"
+USER = 65533
+IS_ROOT = os.geteuid() == 0
+NOT_ROOT = "needs root, and the suite does not run as root"
+PATIENCE = 60  # seconds after which a run that should have ended is a failure
+
+needs_root = pytest.mark.skipif(not IS_ROOT, reason=NOT_ROOT)
+
+
+def wait_until(condition, seconds=5.0, pause=0.01):
+    """Polls; the last value of the condition, true or not."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(pause)
+
+
+class Result:
+    """How one call of the command ended."""
+
+    def __init__(self, returncode, out, err):
+        self.returncode, self.out, self.err = returncode, out, err
+        try:
+            self.json = jsonlib.loads(out)
+        except ValueError:
+            self.json = None
+
+    @property
+    def verdict(self):
+        assert self.json and "verdict" in self.json, self.explain()
+        return self.json["verdict"]["kind"]
+
+    @property
+    def message(self):
+        assert self.json and "verdict" in self.json, self.explain()
+        return self.json["verdict"]["message"]
+
+    @property
+    def error(self):
+        """The error object when nothing was run."""
+        assert self.json and "error" in self.json, self.explain()
+        return self.json["error"]
+
+    @property
+    def stdout(self):
+        return self.json["stdout"] if self.json and "stdout" in self.json else self.out.decode(errors="replace")
+
+    @property
+    def stderr(self):
+        return self.json["stderr"] if self.json and "stderr" in self.json else self.err.decode(errors="replace")
+
+    @property
+    def exit_code(self):
+        return self.json["exit_code"]
+
+    @property
+    def signal(self):
+        return self.json["signal"]
+
+    def control(self, name):
+        return next(c for c in self.json["controls"] if c["name"] == name)
+
+    def explain(self):
+        return f"status {self.returncode}\nstdout: {self.out[-3000:]!r}\nstderr: {self.err[-3000:]!r}"
+
+
+class Attack:
+    """What an attack of attack.c reported: steps (what it tried, and 'ok' or an errno) and notes."""
+
+    def __init__(self, name, token, result):
+        self.name, self.result, self.steps, self.notes = name, result, {}, {}
+        lines = result.stdout.splitlines()
+        assert f"token {token}" in lines, f"the attack {name} did not run: {result.explain()}"
+        self.finished = f"done {token}" in lines
+        for line in lines:
+            kind, _, rest = line.partition(" ")
+            key, equals, value = rest.partition("=")
+            if equals and kind in ("try", "note"):
+                (self.steps if kind == "try" else self.notes)[key] = value
+
+    @property
+    def opened(self):
+        """The steps that were not refused."""
+        return sorted(k for k, v in self.steps.items() if v == "ok")
+
+    def assert_refused(self, *errnos):
+        """Every step ran to its end and was refused, with one of these errnos if any are given."""
+        assert self.finished and self.steps, f"the attack {self.name} is vacuous: {self.result.explain()}"
+        assert not self.opened, f"{self.name}: not refused: {self.opened}"
+        if errnos:
+            wrong = {k: v for k, v in self.steps.items() if v not in errnos}
+            assert not wrong, f"{self.name}: refused, but not by {errnos}: {wrong}"
+
+
+def options_to_argv(options):
+    argv = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if item is True:
+                argv.append(flag)
+            elif item is not False and item is not None:
+                argv += [flag, str(item)]
+    return argv
+
+
+class Box:
+    """Runs the command as somebody. `weaker` is what this host cannot give to that somebody."""
+
+    def __init__(self, who, attack_dir, scratch, binary=BINARY, environ=None):
+        self.who, self.attack_dir, self.scratch, self.binary = who, attack_dir, scratch, binary
+        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **(environ or {})}
+        self.ids = {"user": USER, "group": USER, "extra_groups": []} if who == "user" and IS_ROOT else {}
+        self.uid = USER if who == "user" and IS_ROOT else os.geteuid()
+        self.weaker = []
+
+    @property
+    def is_root(self):
+        return self.who == "root"
+
+    @property
+    def has_cgroup(self):
+        return not self.weaker
+
+    def directory(self, name="", owner=None, mode=0o755):
+        """A fresh directory of the host that this somebody can use."""
+        path = pathlib.Path(tempfile.mkdtemp(prefix=f"{name or 'dir'}-", dir=self.scratch))
+        path.chmod(mode)
+        if IS_ROOT:
+            os.chown(path, self.uid if owner is None else owner, self.uid if owner is None else owner)
+        return path
+
+    def command(self, code=None, lang=None, args=(), file=None, json=True, verb="run", **options):
+        argv = [str(self.binary), verb]
+        if json:
+            argv.append("--json")
+        if lang:
+            argv += ["--lang", lang]
+        if verb == "run" and self.weaker and "allow_weaker" not in options:
+            argv += ["--allow-weaker", ",".join(self.weaker)]
+        argv += options_to_argv(options)
+        if file is not None:
+            argv.append(str(file))
+        elif code is not None:
+            argv += ["-c", code]
+        return argv + (["--", *args] if args else [])
+
+    def start(self, *args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, environ=None,
+              popen=None, **options):
+        """The command as a Popen that nobody waits for yet."""
+        return subprocess.Popen(self.command(*args, **options), stdin=stdin, stdout=stdout, stderr=stderr,
+                                env={**self.environ, **(environ or {})}, **self.ids, **(popen or {}))
+
+    def finish(self, process, input=None, patience=PATIENCE):
+        try:
+            out, err = process.communicate(input, timeout=patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            pytest.fail(f"{process.args} did not end within {patience} s")
+        return Result(process.returncode, out or b"", err or b"")
+
+    def run(self, code=None, lang=None, stdin=None, patience=PATIENCE, **options):
+        """Runs code; stdin is bytes, a file, or nothing."""
+        is_bytes = isinstance(stdin, bytes)
+        process = self.start(code, lang, stdin=subprocess.PIPE if is_bytes else stdin or subprocess.DEVNULL, **options)
+        return self.finish(process, stdin if is_bytes else None, patience)
+
+    def call(self, *argv, stdin=subprocess.DEVNULL, environ=None, **popen):
+        """The command with literal arguments."""
+        process = subprocess.Popen([str(self.binary), *map(str, argv)], stdin=stdin, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env={**self.environ, **(environ or {})}, **self.ids, **popen)
+        return self.finish(process)
+
+    def attack(self, name, *args, mount=(), **options):
+        """Runs an attack of attack.c, which is /attack/attack in the box."""
+        token = secrets.token_hex(8)
+        words = " ".join([name, token, *map(str, args)])
+        result = self.run(f"exec /attack/attack {words}", "sh", mount=[f"{self.attack_dir}:/attack", *mount], **options)
+        return Attack(name, token, result)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "leaks: looks for leftovers right after the test")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def binary():
+    if not BINARY.exists():
+        pytest.exit(f"{BINARY} does not exist: build it, or name another one in $GLOVEBOX", 2)
+    return BINARY
+
+
+@pytest.fixture(scope="session")
+def session_dir():
+    """A directory everybody can enter; pytest's own are for their owner only."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="gbtest-"))
+    path.chmod(0o755)
+    yield path
+    subprocess.run(["rm", "-rf", str(path)], check=False)
+
+
+@pytest.fixture(scope="session")
+def attack_dir(session_dir):
+    """attack.c, compiled once, in a directory to mount."""
+    path = session_dir / "attack"
+    path.mkdir(mode=0o755)
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no C compiler to build the attacks with")
+    subprocess.run([compiler, "-static", "-O1", "-w", "-pthread", "-o", str(path / "attack"), str(ATTACK_SOURCE)],
+                   check=True)
+    (path / "attack").chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def scratch(session_dir):
+    path = pathlib.Path(tempfile.mkdtemp(prefix="t-", dir=session_dir))
+    path.chmod(0o755)
+    yield path
+    subprocess.run(["rm", "-rf", str(path)], check=False)
+
+
+@pytest.fixture(scope="session")
+def missing_controls(session_dir):
+    """Per identity: the controls that are weaker on this host, asked of the product once."""
+    found = {}
+
+    def ask(who):
+        if who not in found:
+            box = Box(who, None, session_dir)
+            result = box.run("true", "sh", allow_weaker="cgroup")
+            assert result.json and "controls" in result.json, result.explain()
+            found[who] = [c["name"] for c in result.json["controls"] if c["state"] != "enforced"]
+            assert set(found[who]) <= {"memory", "pids", "cpu"}, found[who]
+        return found[who]
+
+    return ask
+
+
+def make_box(who, attack_dir, scratch, missing_controls, binary=BINARY, environ=None):
+    if who == "root" and not IS_ROOT:
+        pytest.skip(NOT_ROOT)
+    box = Box(who, attack_dir, scratch, binary, environ)
+    box.weaker = missing_controls(who)
+    return box
+
+
+@pytest.fixture(params=["root", "user"], ids=["as-root", "as-user"])
+def box(request, attack_dir, scratch, missing_controls):
+    """The command as root and as an ordinary user: each test that asks for it runs twice."""
+    return make_box(request.param, attack_dir, scratch, missing_controls)
+
+
+@pytest.fixture
+def user_box(attack_dir, scratch, missing_controls):
+    return make_box("user", attack_dir, scratch, missing_controls)
+
+
+@pytest.fixture
+def own_box(attack_dir, scratch, missing_controls):
+    """The command as whoever runs the suite, where the identity does not matter."""
+    return make_box("root" if IS_ROOT else "user", attack_dir, scratch, missing_controls)
+
+
+# What a run may leave behind: nothing.
+
+def _link(path):
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def box_processes():
+    """Processes of glovebox and those in another pid namespace: pid, start time and name of each."""
+    own, found = _link("/proc/self/ns/pid"), set()
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as file:
+                head, _, tail = file.read().decode(errors="replace").rpartition(")")
+        except OSError:
+            continue
+        name, namespace = head.partition("(")[2], _link(f"/proc/{entry}/ns/pid")
+        ours = os.path.basename(_link(f"/proc/{entry}/exe")) in ("glovebox", "glovebox-warden")
+        if ours or name.startswith("glovebox") or (namespace and namespace != own):
+            found.add((int(entry), tail.split()[19], name))
+    return found
+
+
+def box_cgroups():
+    return {os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
+            if d.startswith("glovebox-")}
+
+
+def box_files():
+    places = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/tmp/sandboxes"]
+    return {f"{p}/{n}" for p in places if os.path.isdir(p) for n in os.listdir(p)
+            if n.startswith(("glovebox", ".glovebox", "sandbox"))}
+
+
+def host_mounts():
+    with open("/proc/self/mountinfo") as file:
+        return set(file)
+
+
+def leftovers(before, seconds=5.0):
+    """What is new since `before` and does not go away: things of other runs on this machine do."""
+    probes = {"processes": box_processes, "cgroups": box_cgroups, "files": box_files, "mounts": host_mounts}
+    first = {name: probe() - before[name] for name, probe in probes.items()}
+    still = {}
+
+    def gone():
+        still.update({name: first[name] & probe() for name, probe in probes.items() if first[name]})
+        return not any(still.values())
+
+    wait_until(gone, seconds, 0.05)
+    return {name: sorted(map(str, value)) for name, value in still.items() if value}
+
+
+def snapshot():
+    return {"processes": box_processes(), "cgroups": box_cgroups(), "files": box_files(), "mounts": host_mounts()}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_at_the_end(binary):
+    before = snapshot()
+    yield
+    left = leftovers(before)
+    assert not left, f"left behind by the suite: {left}"
+
+
+@pytest.fixture
+def no_leaks():
+    """For tests that ask: nothing is left right after them."""
+    before = snapshot()
+    yield
+    left = leftovers(before)
+    assert not left, f"left behind: {left}"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# ./dev fuzz [TARGET] [SECONDS]: runs libFuzzer targets of build-fuzz. New inputs are kept in
+# build-fuzz/corpus/TARGET; what crashed in build-fuzz/crash/TARGET. A crash worth keeping goes, by
+# hand, to tests/fuzz/corpus/TARGET, where the unit tests replay it.
+set -euo pipefail
+
+target='' seconds=60
+for argument in "$@"; do
+        case $argument in
+        *[!0-9]*) target=$argument ;;
+        *) seconds=$argument ;;
+        esac
+done
+
+status=0
+found=0
+while IFS= read -r program; do
+        name=$(basename "$program")
+        name=${name#fuzz_}
+        [ -z "$target" ] || [ "$target" = "$name" ] || continue
+        found=$((found + 1))
+        mkdir -p "build-fuzz/corpus/$name" "build-fuzz/crash/$name"
+        seeds=()
+        [ ! -d "tests/fuzz/corpus/$name" ] || seeds=("tests/fuzz/corpus/$name")
+        echo "== $name: $seconds s"
+        "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \
+                -artifact_prefix="build-fuzz/crash/$name/" "build-fuzz/corpus/$name" ${seeds[@]+"${seeds[@]}"} 2>&1 |
+                grep -vE '^(INFO|Dictionary)' || true
+        [ "${PIPESTATUS[0]}" -eq 0 ] || status=1
+done < <(find build-fuzz/src -maxdepth 3 -type f -name 'fuzz_*' -perm -u+x | sort)
+
+if [ "$found" -eq 0 ]; then
+        echo "fuzz: there is no target '$target'" >&2
+        exit 1
+fi
+exit $status

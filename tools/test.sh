@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# ./dev test: builds with gcc, with clang (where a warning is an error), with sanitizers, and once with
+# layers that can be switched off; then runs the unit tests, the end to end tests and the attacks.
+# Every part runs even when an earlier one failed. The last line is 'N passed, N failed, N skipped'.
+set -uo pipefail
+
+# shellcheck source=tools/builds.sh
+. tools/builds.sh
+
+passed=0 failed=0 skipped=0 summary=''
+began=$SECONDS
+
+# record NAME PASSED FAILED SKIPPED
+record() {
+        passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+        summary+=$(printf '%-28s %5d passed %5d failed %5d skipped' "$1" "$2" "$3" "$4")$'\n'
+}
+
+part() { printf '\n== %s (after %d s)\n' "$*" $((SECONDS - began)); }
+
+# A build counts as a test: it passes or it fails. Returns whether it did.
+test_build() {
+        part "build: $1"
+        if "build_$1"; then
+                record "build: $1" 1 0 0
+        else
+                record "build: $1" 0 1 0
+                return 1
+        fi
+}
+
+# One number of meson's summary; 0 when the line is not there.
+meson_count() { sed -n "s/^$1: *\([0-9][0-9]*\) *$/\1/p" "$2" | tail -n 1 | grep . || echo 0; }
+
+# test_unit NAME DIRECTORY
+test_unit() {
+        local log=$2/dev.test.log ok=0 bad=0 skip=0 status=0
+        part "unit tests: $1"
+        meson test -C "$2" --no-rebuild --print-errorlogs >"$log" 2>&1 || status=$?
+        ok=$(meson_count Ok "$log") skip=$(meson_count Skipped "$log")
+        bad=$(($(meson_count Fail "$log") + $(meson_count Timeout "$log") + $(meson_count 'Unexpected Pass' "$log")))
+        [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
+        [ "$bad" -eq 0 ] || cat "$log"
+        record "unit: $1" "$ok" "$bad" "$skip"
+}
+
+# An attribute of the testsuite element that pytest writes; 0 when there is none.
+junit_count() { sed -n "s/.*<testsuite [^>]*\b$1=\"\([0-9]*\)\".*/\1/p" "$2" 2>/dev/null | head -n 1 | grep . || echo 0; }
+
+# test_python NAME DIRECTORY-OF-THE-BUILD ARGUMENTS OF PYTEST...
+test_python() {
+        local name=$1 dir=$2 report status=0 all bad skip
+        shift 2
+        report=$dir/dev.pytest.${name// /-}.xml
+        part "$name"
+        rm -f "$report"
+        GLOVEBOX="$PWD/$dir/src/cli/glovebox" GLOVEBOX_LAYERS_BINARY="$PWD/build-layers/src/cli/glovebox" \
+                python3 -m pytest -p no:cacheprovider -q -rs --junitxml="$report" "$@" || status=$?
+        all=$(junit_count tests "$report") skip=$(junit_count skipped "$report")
+        bad=$(($(junit_count failures "$report") + $(junit_count errors "$report")))
+        # 5: no test was collected, which must not pass for a success.
+        [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
+        [ "$all" -ge $((bad + skip)) ] || all=$((bad + skip))
+        record "$name" $((all - bad - skip)) "$bad" "$skip"
+}
+
+finish() {
+        printf '\n== Summary (%d s, %s)\n%s' $((SECONDS - began)) \
+                "$([ "$(id -u)" -eq 0 ] && echo 'as root' || echo 'as an ordinary user')" "$summary"
+        printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+        [ "$failed" -eq 0 ]
+        exit
+}
+
+test_build gcc || finish
+test_build layers || true
+test_unit gcc build
+
+test_python "end to end" build tests/e2e
+test_python "attacks" build tests/escape
+
+if test_build asan; then
+        export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+        test_unit sanitizers build-asan
+        test_python "end to end, sanitizers" build-asan tests/e2e ${DEV_TEST_SMOKE:--m smoke}
+        unset ASAN_OPTIONS UBSAN_OPTIONS
+fi
+test_build clang || true
+finish
