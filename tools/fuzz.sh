@@ -25,10 +25,15 @@ while IFS= read -r program; do
         seeds=()
         [ ! -d "tests/fuzz/corpus/$name" ] || seeds=("tests/fuzz/corpus/$name")
         echo "== $name: $seconds s"
-        "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \
-                -artifact_prefix="build-fuzz/crash/$name/" "build-fuzz/corpus/$name" ${seeds[@]+"${seeds[@]}"} 2>&1 |
-                grep -vE '^(INFO|Dictionary)' || true
-        [ "${PIPESTATUS[0]}" -eq 0 ] || status=1
+        log=build-fuzz/$name.log
+        "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+                -artifact_prefix="build-fuzz/crash/$name/" "build-fuzz/corpus/$name" ${seeds[@]+"${seeds[@]}"} \
+                >"$log" 2>&1 || {
+                status=1
+                tail -n 60 "$log"
+                echo "fuzz: $name failed; the whole log is $log" >&2
+        }
+        grep -E '^stat::(number_of_executed_units|average_exec_per_sec|new_units_added)' "$log" || true
 done < <(find build-fuzz/src -maxdepth 3 -type f -name 'fuzz_*' -perm -u+x | sort)
 
 if [ "$found" -eq 0 ]; then

@@ -35,7 +35,8 @@ int pump_open(struct pump *p, int source, int *ret_child)
         *ret_child = fds[0];
         p->target = fds[1];
         p->source = source;
-        p->pollable = !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode);
+        /* Files and devices such as /dev/null cannot be waited for: they always have an answer. */
+        p->pollable = S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || isatty(source);
         return fd_set_nonblock(p->target);
 }
 
@@ -115,9 +116,6 @@ int pump_start(struct pump *p, struct event_base *base)
                 p->source_event = event_new(base, p->source, EV_READ | EV_PERSIST, on_source, p);
         if (!p->target_event || (p->pollable && !p->source_event))
                 return -ENOMEM;
-        /* Character devices such as /dev/null cannot be polled for: read like files. */
-        if (p->pollable && event_add(p->source_event, NULL) < 0)
-                p->pollable = false;
         arm(p);
         return 0;
 }

@@ -220,10 +220,15 @@ static int open_pipes(struct run *r, gb_error *err)
         return e < 0 ? error_set(err, GB_E_INTERNAL, -e, "cannot make a pipe for standard input: %s", strerror(-e)) : 0;
 }
 
+static void drop_log(int severity, const char *message)
+{
+}
+
 static int add_events(struct run *r)
 {
         const struct timeval first = {.tv_usec = SAMPLE_PERIOD_USEC};
 
+        event_set_log_callback(drop_log); /* a library prints nothing; failures come back as results */
         r->base = event_base_new();
         if (!r->base)
                 return -ENOMEM;

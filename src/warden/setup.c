@@ -141,7 +141,7 @@ static void set_limits(const struct setup *s)
                 uint64_t value;
                 bool set;
         } limits[] = {
-                {RLIMIT_CORE, 0, true},
+                {RLIMIT_CORE, 1, true}, /* 0 would still start a piped crash handler on the host */
                 {RLIMIT_NOFILE, s->spec->nofile, true},
                 {RLIMIT_MEMLOCK, 64 * KIB, true},
                 {RLIMIT_MSGQUEUE, 0, true},

@@ -12,6 +12,7 @@
 #include <linux/fs.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
+#include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/tcp.h>
 #include <sys/socket.h>

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Holds the arrows of src/meson.build: who may include whom. Tests and fuzz targets of a directory
+# obey the same rule. A header named in full is allowed alone.
+set -euo pipefail
+
+allowed() {
+        case $1 in
+        base) echo "glovebox/error.h" ;;
+        kernel | policy) echo "base" ;;
+        runner) echo "base kernel warden/protocol.h" ;;
+        warden) echo "base kernel runner glovebox/error.h" ;;
+        backend) echo "base kernel policy warden/protocol.h" ;;
+        engine) echo "base policy backend/backend.h" ;;
+        lib) echo "base kernel policy backend engine glovebox" ;;
+        cli) echo "base kernel policy backend engine glovebox" ;;
+        *) echo "" ;;
+        esac
+}
+
+status=0
+while IFS=: read -r file line include; do
+        from=${file#src/}
+        from=${from%%/*}
+        header=${include#*\"}
+        header=${header%%\"*}
+        to=${header%%/*}
+        # A name without a directory is a file beside the one that includes it.
+        [ "$to" != "$header" ] || continue
+        [ "$to" != "$from" ] || continue
+        ok=false
+        for name in $(allowed "$from"); do
+                [ "$name" != "$to" ] && [ "$name" != "$header" ] || ok=true
+        done
+        $ok || {
+                echo "$file:$line: src/$from may not include $header (see src/meson.build)"
+                status=1
+        }
+done < <(grep -rnE '^#include "' src --include='*.c' --include='*.h')
+exit $status
