@@ -21,7 +21,7 @@ show() {
         local status=0
         printf '%s$ glovebox %s%s\n' "$dim" "$*" "$plain"
         "$glovebox" "$@" 2>&1 | tail -n 20 || status=${PIPESTATUS[0]}
-        note "exit status $status: $(explain $status)"
+        note "exit status $status: $(explain "$status")"
 }
 
 explain() {

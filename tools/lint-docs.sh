@@ -16,6 +16,7 @@ while read -r name; do
 done < <(sed -n 's/^#define \([A-Z][A-Z0-9_]*\) .*\/\*.*/\1/p' src/base/limits.h)
 while read -r name; do
         grep -rqE "^#define $name\b" src || complain "docs/limits.md: there is no $name in the source"
+        # shellcheck disable=SC2016 # no expansion is meant
 done < <(sed -n 's/^| `\([A-Z][A-Z0-9_]*\)` |.*/\1/p' docs/limits.md)
 
 # Every verdict and error code with its exit status.

@@ -8,19 +8,22 @@ die() {
         exit 1
 }
 
-packages_build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev"
-packages_test="$packages_build libcmocka-dev clang python3 python3-pytest util-linux"
-packages_lint="$packages_test clang-tidy cppcheck shellcheck codespell mandoc"
-packages_fmt="clang-format"
-packages_fuzz="$packages_build libcmocka-dev clang"
-packages_bench="$packages_build python3 bubblewrap firejail runc docker.io"
-packages_demo="$packages_build python3 python3-matplotlib"
+build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev"
+declare -A packages=(
+        [build]="$build"
+        [test]="$build libcmocka-dev clang python3 python3-pytest util-linux"
+        [lint]="$build libcmocka-dev clang git clang-tidy cppcheck shellcheck codespell mandoc"
+        [fmt]="clang-format"
+        [fuzz]="$build libcmocka-dev clang"
+        [bench]="$build python3 bubblewrap firejail runc docker.io"
+        [demo]="$build python3 python3-matplotlib"
+)
+unset build
 
 packages_missing() {
         local package status
         for package in "$@"; do
-                # shellcheck disable=SC2016 # a format of dpkg-query
-                status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || status=
+                status=$(dpkg-query -W -f "\${db:Status-Status}" "$package" 2>/dev/null) || status=
                 case $status in
                 installed*) ;;
                 *) echo "$package" ;;
@@ -58,7 +61,6 @@ packages_install() {
 
 # The packages of a verb.
 packages_need() {
-        local list=packages_$1
         # shellcheck disable=SC2086 # a list of words
-        packages_install ${!list}
+        packages_install ${packages[$1]}
 }

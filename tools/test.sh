@@ -84,7 +84,7 @@ test_python "attacks" build tests/escape
 if test_build asan; then
         export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
         test_unit sanitizers build-asan
-        test_python "end to end, sanitizers" build-asan tests/e2e ${DEV_TEST_SMOKE:--m smoke}
+        test_python "end to end, sanitizers" build-asan tests/e2e -m smoke
         unset ASAN_OPTIONS UBSAN_OPTIONS
 fi
 test_build clang || true

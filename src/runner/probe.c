@@ -333,19 +333,27 @@ static void probe_network(void)
 
 /* ---- processes and privilege ---- */
 
+static bool count_processes(unsigned *ret)
+{
+        DIR *dir = opendir("/proc");
+        if (!dir)
+                return false;
+        *ret = 0;
+        for (struct dirent *entry; (entry = readdir(dir));)
+                *ret += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
+        closedir(dir);
+        return true;
+}
+
 static void probe_processes(void)
 {
         pid_t host = (pid_t)atol(arguments[PROBE_ARG_HOST_PID]);
         unsigned seen = 0;
 
-        DIR *dir = opendir("/proc");
-        if (!dir) {
+        if (!count_processes(&seen)) {
                 unsure("/proc");
                 return;
         }
-        for (struct dirent *entry; (entry = readdir(dir));)
-                seen += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
-        closedir(dir);
         report(seen >= 1 && seen <= 2 && getpid() < 100, "%u processes are visible, we are %d", seen, getpid());
         refused("signalling a process of the host", kill(host, 0));
         refused("opening a process of the host", syscall(SYS_pidfd_open, host, 0));
@@ -620,9 +628,19 @@ static void probe_memory(void)
 
 static void probe_forks(void)
 {
-        for (;;)
+        unsigned seen, limit = (unsigned)atoi(arguments[PROBE_ARG_PIDS]);
+
+        pid_t bomb = fork();
+        while (bomb == 0)
                 if (fork() < 0)
                         usleep(1000);
+        usleep(300000);
+        if (bomb < 0 || !count_processes(&seen))
+                unsure("a fork bomb");
+        else /* init does not count, and a bomb that is not there is no test */
+                report(seen > 2 && seen <= limit + 1, "%u processes when it had all it could get", seen);
+        for (;;)
+                pause();
 }
 
 static _noreturn_ void fill(const char *directory)

@@ -62,10 +62,11 @@ enum probe_argument {
         PROBE_ARG_SOCKET,    /* ... and at this abstract address */
         PROBE_ARG_SOCKET_PATH,
         PROBE_ARG_SECRET,    /* in an environment variable of the host */
+        PROBE_ARG_PIDS,      /* the limit of processes */
         PROBE_ARG_COUNT
 };
 
-/* What an ordinary file of the workspace probe is called. */
+/* The file that the workspace probe makes, with the token in it. */
 #define PROBE_WORKSPACE_FILE "verify"
 
 #endif

@@ -7,12 +7,12 @@
 #include "base/macro.h"
 
 #include <asm/ioctls.h>
+#include <asm/resource.h>
 #include <errno.h>
 #include <linux/fcntl.h>
 #include <linux/fs.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
-#include <linux/resource.h>
 #include <linux/sched.h>
 #include <linux/tcp.h>
 #include <sys/socket.h>
