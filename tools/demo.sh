@@ -66,6 +66,7 @@ find "$workspace" -type f -name '*.png' -printf '   on the host: %p (%s bytes)\n
 
 title "2. Code that attacks: seven ways out, all closed"
 show run "$@" "$examples/attack.py"
+note "(it exits with the number of ways that worked)"
 
 title "3. A fork bomb"
 show run "$@" --timeout 2s "$examples/fork_bomb.py"

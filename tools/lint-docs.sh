@@ -46,7 +46,7 @@ here=$(pwd)
 if grep -nIF "$(dirname "$here")/" "${files[@]}" 2>/dev/null | grep -v "^tools/" | grep . && [ "$(dirname "$here")" != / ]; then
         complain "a file names a path of this machine"
 fi
-if grep -nIE '(/home/[a-z]+/|/Users/|/root/[a-z])' "${files[@]}" 2>/dev/null | grep -vE '(^tests/|^docs/examples/|^tools/lint-docs)' | grep .; then
+if grep -nIE '(^|[^a-z])/(home/[a-z]+|Users|root)/[a-z]' "${files[@]}" 2>/dev/null | grep -vE '(^tests/|^docs/examples/|^tools/lint-docs)' | grep .; then
         complain "a file names somebody's home directory"
 fi
 if grep -nIwE 'TODO|FIXME|XXX|HACK' "${files[@]}" 2>/dev/null | grep -vE '^(tools/lint-docs|\.clang)' | grep .; then

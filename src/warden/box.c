@@ -91,7 +91,6 @@ static int create_cgroup(struct box *b, gb_error *err)
         if (unified && limits.pids > 0)
                 limits.pids += 2; /* init, and the setup process while it lives */
 
-        cgroup_sweep(b->cgroup_parents);
         for (int attempt = 0; attempt < 4; attempt++) {
                 if (getrandom(&random, sizeof(random), 0) != sizeof(random))
                         return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the cgroup's name");
@@ -466,6 +465,11 @@ uint64_t box_next_sample(const struct box *b)
         if (b->state != BOX_RUNNING)
                 return 0;
         return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + SAMPLE_PERIOD_USEC);
+}
+
+void box_sweep(const struct box *b)
+{
+        cgroup_sweep(b->cgroup_parents);
 }
 
 void box_signal(struct box *b, int sig)

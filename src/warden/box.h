@@ -49,6 +49,8 @@ void box_on_end(struct box *b);
 void box_sample(struct box *b, uint64_t now_usec);
 /* When box_sample wants to be called next (monotonic); 0: never. */
 uint64_t box_next_sample(const struct box *b);
+/* Removes what boxes of dead wardens left; done while this box runs, so that nobody waits for it. */
+void box_sweep(const struct box *b);
 void box_signal(struct box *b, int sig);
 /* Kills everything inside, waits for it, reads the last counters, removes the cgroups. */
 void box_stop(struct box *b, enum warden_stop why, uint32_t asked);

@@ -147,6 +147,7 @@ static void serve(void)
                 if (fds[1].revents && box_on_frame(&box) && !box.announced) {
                         box.announced = true;
                         send_event(WARDEN_STARTED);
+                        box_sweep(&box);
                 }
                 if (fds[2].revents || fds[3].revents)
                         box_on_end(&box);

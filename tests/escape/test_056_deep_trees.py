@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""56. Code inside makes a tree of directories far deeper than any path may be long => the run ends in
+time, the private workspace goes away; a directory of the host is measured all the same.
+"""
+import subprocess
+import time
+
+
+DEPTH = 6000
+
+
+def test_private_tree(box, no_leaks):
+    start = time.monotonic()
+    attack = box.attack("deep_tree", DEPTH)
+    assert attack.notes["depth"] == str(DEPTH) and attack.result.verdict == "ok", attack.result.explain()
+    assert time.monotonic() - start < 10
+
+
+def test_tree_of_the_host(box):
+    workspace = box.directory("workspace")
+    attack = box.attack("deep_tree", DEPTH, workspace=workspace)
+    assert attack.finished, attack.result.explain()
+    assert attack.result.json["peaks"]["inodes"] >= DEPTH, attack.result.json["peaks"]
+    again = box.attack("deep_tree", 2, "/tmp", workspace=workspace)
+    assert again.result.verdict == "ok"
+    subprocess.run(["rm", "-rf", str(workspace)], check=True)
+
+
+def test_inode_limit_stops_it(box):
+    attack = box.attack("deep_tree", DEPTH, inodes=1000)
+    assert 900 < int(attack.notes["depth"]) < 1000

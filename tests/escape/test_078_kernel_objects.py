@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""78. Code inside makes kernel objects without end: event descriptors, timers, watches, pipes, locked
+memory, files without a name => each ends at a limit; what has no name counts as disk, too.
+"""
+import pytest
+
+
+def test_kernel_objects(box, no_leaks):
+    attack = box.attack("kernel_objects", nofile=512, inodes=2000)
+    attack.assert_refused()
+    notes = {key: int(value) for key, value in attack.notes.items()}
+    assert notes["nofile"] == 512 and notes["raise_nofile"] == -1
+    for name in ("epolls", "eventfds", "timerfds"):
+        assert 400 < notes[name] < 512, notes
+    assert notes["posix_timers"] <= 1024
+    assert notes["pipes"] <= 256
+    assert notes["watches"] <= 2000
+
+
+@pytest.mark.parametrize("how", ["unlinked", "locked"])
+@pytest.mark.parametrize("place", ["private", "host"])
+def test_hidden_bytes(box, how, place):
+    """20 MB under a disk limit of 4 MB, in files without a name or below a directory nobody may enter."""
+    options = {"workspace": box.directory("workspace")} if place == "host" else {}
+    attack = box.attack("hidden_bytes", how, 20, disk="4m", timeout="10s", **options)
+    wrote, survived = int(attack.notes.get("wrote", 0)), "survived" in attack.notes
+    assert wrote <= 4 or not survived, f"wrote {wrote} MB under a limit of 4 MB and was not ended: {attack.result.json['verdict']}"
+    if not survived and attack.result.verdict != "ok":
+        assert attack.result.verdict == "disk", attack.result.explain()

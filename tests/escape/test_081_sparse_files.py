@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""81. Code inside makes a file of 8 EiB without content => refused in a directory of the host; in the private workspace only blocks count.
+"""
+
+
+def test_on_the_host(box):
+    workspace = box.directory("workspace")
+    attack = box.attack("sparse_file", workspace=workspace, disk="10m")
+    attack.assert_refused("EFBIG")
+    assert sum(p.stat().st_size for p in workspace.iterdir()) <= 10 << 20
+
+
+def test_private(box, no_leaks):
+    attack = box.attack("sparse_file", disk="10m")
+    assert attack.finished and attack.steps["fallocate_1TiB"] != "ok"
+    assert int(attack.notes["blocks"]) * 512 <= 10 << 20
+    assert attack.result.json["peaks"]["disk_bytes"] <= 11 << 20

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs inside the virtual machine, as root, started by init.c. Standard output is the report."""
+import pathlib
+import platform
+import sys
+import time
+import traceback
+
+import guest_cgroup
+import guest_quota
+from guest_host import Skip
+
+
+def wanted():
+    words = pathlib.Path("/proc/cmdline").read_text().split()
+    return [w for word in words if word.startswith("vm.only=") for w in word[8:].split(",")]
+
+
+def one(name, function, *args):
+    start = time.monotonic()
+    try:
+        for note in function(*args) or []:
+            print(f"@vm note {name}: {note}")
+    except Skip as reason:
+        print(f"@vm skip {name} {reason}")
+    except Exception as error:
+        print(f"@vm fail {name} {time.monotonic() - start:.1f}")
+        # An assertion says all there is to say; of anything else the place matters.
+        print(error if isinstance(error, AssertionError) else traceback.format_exc())
+    else:
+        print(f"@vm pass {name} {time.monotonic() - start:.1f}")
+
+
+def main():
+    only = wanted()
+    print(f"@vm note kernel {platform.release()}, up {time.monotonic():.1f} s")
+    for name, function, *args in [*guest_cgroup.tests(), *guest_quota.tests()]:
+        if not only or any(word in name for word in only):
+            one(name, function, *args)
+    print("@vm done")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

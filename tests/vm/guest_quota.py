@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A limit on a directory by ext4's project quota: the steps, and what a process bound by it can do."""
+import ctypes
+import errno
+import os
+import pathlib
+import subprocess
+
+from guest_host import USER, Place, finish
+
+DISK, MOUNT, PROJECT = "/dev/nvme1n1", pathlib.Path("/mnt"), 1073741824
+MIB = 1 << 20
+LIMIT, INODES = 8 * MIB, 50
+TOOL = "/vm/projquota"
+SYS_FINIT_MODULE = 313
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def tool(*argv, uid=0):
+    done = subprocess.run([TOOL, *map(str, argv)], capture_output=True, text=True, user=uid, group=uid, extra_groups=[])
+    assert done.returncode == 0, f"{argv}: {done.stderr}"
+    return done.stdout
+
+
+def as_user(function):
+    """Calls it in a child without privilege; its errno (0: none) is the answer."""
+    pid = os.fork()
+    if pid == 0:
+        code = 255
+        try:
+            os.setgroups([])
+            os.setresgid(USER, USER, USER)
+            os.setresuid(USER, USER, USER)
+            function()
+            code = 0
+        except OSError as error:
+            code = error.errno
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def fill(path, size):
+    with open(path, "wb", 0) as file:
+        for _ in range(size // MIB):
+            assert file.write(b"1" * MIB) == MIB
+        os.fsync(file.fileno())
+
+
+def make_many(path, count):
+    for n in range(count):
+        os.close(os.open(path / str(n), os.O_CREAT | os.O_WRONLY))
+
+
+def load_modules():
+    for name in ["quota_tree", "quota_v2"]:
+        fd = os.open(f"/vm/modules/{name}.ko", os.O_RDONLY)
+        if libc.syscall(SYS_FINIT_MODULE, fd, b"", 0) < 0 and ctypes.get_errno() != errno.EEXIST:
+            raise OSError(ctypes.get_errno(), f"cannot load {name}")
+        os.close(fd)
+
+
+def project_dir(name, project=PROJECT):
+    path = MOUNT / name
+    path.mkdir(mode=0o755)
+    tool("set", path, project, LIMIT, INODES)
+    os.chown(path, USER, USER)
+    return path
+
+
+def mounts():
+    load_modules()
+    subprocess.run(["mount", "-t", "ext4", "-o", "prjquota,nosuid,nodev", DISK, str(MOUNT)], check=True)
+    MOUNT.chmod(0o777)
+    line = next(text for text in pathlib.Path("/proc/mounts").read_text().splitlines() if text.startswith(DISK))
+    assert "prjquota" in line, line
+    return [line]
+
+
+def bytes_are_limited():
+    path = project_dir("bytes")
+    got = as_user(lambda: fill(path / "x", 2 * LIMIT))
+    assert got == errno.EDQUOT, f"{errno.errorcode.get(got, got)}"
+    used, inodes = map(int, tool("show", path, PROJECT).split())
+    assert LIMIT - MIB <= used <= LIMIT, used
+    st = os.statvfs(path)
+    (path / "x").unlink()
+    after = tool("show", path, PROJECT)
+    return [f"EDQUOT at {used} bytes, {inodes} inodes; statvfs says size {st.f_blocks * st.f_frsize}, free {st.f_bfree * st.f_frsize}, "
+            f"inodes {st.f_files}; after unlink: {after.strip()}"]
+
+
+def unlinked_files_count():
+    """What a walk over the tree does not see."""
+    path = project_dir("unlinked", PROJECT + 1)
+
+    def hide():
+        with open(path / "x", "wb", 0) as file:
+            os.unlink(path / "x")
+            for _ in range(2 * LIMIT // MIB):
+                assert file.write(b"1" * MIB) == MIB
+
+    got = as_user(hide)
+    assert got == errno.EDQUOT, f"{errno.errorcode.get(got, got)}"
+
+
+def inodes_are_limited():
+    path = project_dir("inodes", PROJECT + 2)
+    got = as_user(lambda: make_many(path, 2 * INODES))
+    assert got == errno.EDQUOT, f"{errno.errorcode.get(got, got)}"
+    made = len(list(path.iterdir()))
+    assert made == INODES - 1, f"{made} files: the directory itself counts"
+
+
+def root_is_not_bound():
+    """CAP_SYS_RESOURCE of the first user namespace passes every limit: a box must not run as host root."""
+    path = project_dir("root", PROJECT + 3)
+    fill(path / "x", 2 * LIMIT)
+    (path / "x").unlink()
+
+
+def ways_out():
+    """Of an ordinary user, outside of any user namespace: he may change the project of his files."""
+    path = project_dir("escape", PROJECT + 4)
+    return [" ".join(tool("escape", path, PROJECT + 4, uid=USER).split())]
+
+
+def ways_out_in_a_namespace():
+    """In a user namespace, as in a box: refused."""
+    path = project_dir("escape-ns", PROJECT + 5)
+    done = subprocess.run(["unshare", "--user", "--map-root-user", TOOL, "escape", str(path), str(PROJECT + 5)],
+                          capture_output=True, text=True, user=USER, group=USER, extra_groups=[])
+    assert done.returncode == 0, done.stderr
+    answers = dict(line.split("=") for line in done.stdout.splitlines())
+    opened = [name for name, answer in answers.items() if answer == "ok"]
+    assert not opened, f"not refused: {opened}"
+    return [" ".join(done.stdout.split())]
+
+
+def workspace(uid):
+    """glovebox with a workspace that has a project: the program sees EDQUOT."""
+    place = Place("root-service" if uid == 0 else "user", uid, "system.slice/test.service" if uid == 0 else "user/leaf")
+    project = PROJECT + 6 + uid
+    path = project_dir(f"workspace-{uid}", project)
+    os.chown(path, uid, uid)
+    code = "import errno\ntry:\n    f = open('x', 'wb', 0)\n    for _ in range(16): assert f.write(b'1' * (1 << 20)) == 1 << 20\n" \
+           "except OSError as e:\n    print(errno.errorcode[e.errno])\n    raise"
+    result = finish(place.start("run", "--json", "-w", str(path), "--disk", "64m", "-c", code))
+    assert result.json.get("stdout") == "EDQUOT\n", result
+    return [f"verdict {result.verdict}, {result.json['verdict']['message']}"]
+
+
+def tests():
+    for test in [mounts, bytes_are_limited, unlinked_files_count, inodes_are_limited, root_is_not_bound, ways_out,
+                 ways_out_in_a_namespace]:
+        yield f"quota/{test.__name__}", test
+    yield "quota/workspace-root", workspace, 0
+    yield "quota/workspace-user", workspace, USER
