@@ -22,7 +22,8 @@ build_in() {
                 echo "$wanted" >"$dir/dev.options"
         fi
         ninja -C "$dir" >"$dir/dev.log" 2>&1 || {
-                grep -vE '^\[[0-9]+/[0-9]+\] (Compiling|Linking|Generating)' "$dir/dev.log" >&2
+                grep -vE '^(\[[0-9]+/[0-9]+\] |(cc|gcc|clang) )' "$dir/dev.log" | sed -n '/^FAILED/,$p' | head -n 60 >&2
+                echo "dev: $dir does not build; the whole log is $dir/dev.log" >&2
                 return 1
         }
 }

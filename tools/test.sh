@@ -75,6 +75,15 @@ test_python() {
         record "$name" $((all - bad - skip)) "$bad" "$skip"
 }
 
+# The examples in the documentation print what it says.
+test_examples() {
+        local log=build/dev.examples.log
+        part "examples of the documentation"
+        GLOVEBOX="$PWD/build/src/cli/glovebox" tools/doc_examples.py README.md docs/*.md >"$log" 2>&1
+        cat "$log"
+        record "examples" "$(sed -n '$s/^\([0-9]*\) passed.*/\1/p' "$log")" "$(sed -n '$s/.*, \([0-9]*\) failed$/\1/p' "$log" | grep . || echo 1)" 0
+}
+
 finish() {
         printf '\n== Summary (%d s, %s)\n%s' $((SECONDS - began)) \
                 "$([ "$(id -u)" -eq 0 ] && echo 'as root' || echo 'as an ordinary user')" "$summary"
@@ -89,6 +98,7 @@ test_unit gcc build
 
 test_python "end to end" build tests/e2e
 test_python "attacks" build tests/escape
+test_examples
 
 if test_build asan; then
         export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1

@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,7 @@ static const struct {
         [PROBE_writes] = {true, TIMEOUT_DEFAULT, judge_report},
         [PROBE_devices] = {true, TIMEOUT_DEFAULT, judge_report},
         [PROBE_setuid] = {true, TIMEOUT_DEFAULT, judge_report},
+        [PROBE_rlimits] = {false, TIMEOUT_DEFAULT, judge_report},
         [PROBE_memory] = {false, TIMEOUT_DEFAULT, judge_memory},
         [PROBE_forks] = {false, "1s", judge_forks},
         [PROBE_disk_tmp] = {false, TIMEOUT_DEFAULT, judge_disk},
@@ -107,7 +109,7 @@ static int run_box(struct trial *t, enum probe_id id, gb_error *err)
         static struct language language = {.name = (char *)(uintptr_t)"probe", .file = (char *)(uintptr_t)"probe",
                                            .run = {(char *)(uintptr_t)PROBE_TARGET}};
         struct verify *v = t->v;
-        char uid[16], port[16], pids[16], bystander[16], root[64], name[256] = "";
+        char uid[16], port[16], pids[16], nofile[24], bystander[16], root[64], name[256] = "";
         struct stat st;
 
         if (stat("/", &st) < 0 || gethostname(name, sizeof(name) - 1) < 0)
@@ -115,6 +117,7 @@ static int run_box(struct trial *t, enum probe_id id, gb_error *err)
         snprintf(uid, sizeof(uid), "%d", BOX_ID);
         snprintf(port, sizeof(port), "%u", v->host.port);
         snprintf(pids, sizeof(pids), "%d", VERIFY_PIDS_LIMIT);
+        snprintf(nofile, sizeof(nofile), "%" PRIu64, t->policy->nofile);
         snprintf(bystander, sizeof(bystander), "%d", v->host.bystander);
         snprintf(root, sizeof(root), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
         char *args[PROBE_ARG_COUNT] = {
@@ -123,6 +126,7 @@ static int run_box(struct trial *t, enum probe_id id, gb_error *err)
                 [PROBE_ARG_HOST_NAME - 1] = name, [PROBE_ARG_HOST_PID - 1] = bystander, [PROBE_ARG_PORT - 1] = port,
                 [PROBE_ARG_SOCKET - 1] = v->host.socket_name, [PROBE_ARG_SOCKET_PATH - 1] = v->host.socket_path,
                 [PROBE_ARG_SECRET - 1] = v->host.secret, [PROBE_ARG_PIDS - 1] = pids,
+                [PROBE_ARG_NOFILE - 1] = nofile,
         };
         struct run_request request = {
                 .policy = t->policy, .language = &language, .code = "", .args = args,
@@ -157,7 +161,7 @@ static int run_check(struct verify *v, enum probe_id id, gb_error *err)
                 return r;
         }
         trial_read(&t);
-        row->attempts = t.held + t.open;
+        row->attempts = MAX(t.held + t.open, (unsigned)t.ran); /* a bomb is one */
         checks[id].judge(&t, row);
         return 0;
 }

@@ -32,7 +32,7 @@ static void read_line(struct trial *t, const char *line, size_t size)
         size_t token = strlen(t->v->host.token);
         char kind[8] = "", text[256];
 
-        if (size <= token + 6 || memcmp(line, t->v->host.token, token) != 0)
+        if (size < token + 2 || memcmp(line, t->v->host.token, token) != 0 || line[token] != ' ')
                 return;
         snprintf(kind, sizeof(kind), "%.4s", line + token + 1);
         size_t skip = token + 1 + strcspn(line + token + 1, " ") + 1;

@@ -42,15 +42,15 @@ int privilege_new_keyring(void)
         return 0;
 }
 
-int rlimit_lower(int resource, uint64_t value)
+int rlimit_lower(pid_t pid, int resource, uint64_t value)
 {
         struct rlimit limit;
 
-        if (getrlimit(resource, &limit) < 0)
+        if (prlimit(pid, resource, NULL, &limit) < 0)
                 return -errno;
         limit.rlim_max = MIN(limit.rlim_max, (rlim_t)value);
         limit.rlim_cur = limit.rlim_max;
-        return setrlimit(resource, &limit) < 0 ? -errno : 0;
+        return prlimit(pid, resource, &limit, NULL) < 0 ? -errno : 0;
 }
 
 bool privilege_has(int capability)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 
 /* Empties all five capability sets and locks the secure bits, so that no later exec or setuid
  * gives one back. libcap is not used: it allocates, and this is one system call. */
@@ -18,9 +19,9 @@ int privilege_no_new(void);
 /* A session keyring of our own, so that the caller's keys are out of reach. */
 int privilege_new_keyring(void);
 
-/* Sets soft and hard limit to value, or to the present hard limit when that is lower: a host
- * without CAP_SYS_RESOURCE can only lower them. */
-int rlimit_lower(int resource, uint64_t value);
+/* Sets soft and hard limit of a process to value, or to its present hard limit when that is lower:
+ * a host without CAP_SYS_RESOURCE can only lower them. */
+int rlimit_lower(pid_t pid, int resource, uint64_t value);
 
 /* True when this process holds the capability in its effective set. */
 bool privilege_has(int capability);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process 1 of a box. It is born before the root directory is built, because only a process of the
- * pid namespace may mount its /proc; it makes that mount, hands it to the setup process and locks
- * itself in at once. From then on it has one job: to be there, so that the pid namespace lives
+ * Process 1 of a box. Only a process of the pid namespace may mount its /proc, so init makes that
+ * mount, hands it to the setup process and locks itself in at once. From then on it has one job: to be there, so that the pid namespace lives
  * as long as the warden wants and orphans have a parent. SIGCHLD is ignored, so the kernel
  * reaps them by itself. Its death (SIGKILL from the warden, or by parent-death signal when the
  * warden dies) takes every process of the box with it. The program's exit status never passes
  * through it: the program is the warden's own child. */
 #include "base/fd.h"
+#include "base/message.h"
 #include "kernel/mount.h"
 #include "kernel/privilege.h"
 #include "kernel/seccomp.h"
@@ -26,7 +26,7 @@ static _noreturn_ void fail(int socket, int r, const char *what)
         struct setup_frame frame = {.kind = SETUP_FAILED, .error = {.code = GB_E_UNENFORCEABLE, .errnum = -r}};
 
         snprintf(frame.error.message, sizeof(frame.error.message), "cannot %s: %s", what, strerror(-r));
-        runner_send(socket, &frame, NULL, 0);
+        message_send(socket, &frame, sizeof(frame), NULL, 0);
         _exit(1);
 }
 
@@ -40,7 +40,8 @@ static void send_proc(int socket)
                                    "systempaths=unconfined)");
         if (proc < 0)
                 fail(socket, proc, "mount /proc in the box");
-        runner_send(socket, &(struct setup_frame){.kind = SETUP_INIT}, &proc, 1);
+        struct setup_frame frame = {.kind = SETUP_INIT};
+        message_send(socket, &frame, sizeof(frame), &proc, 1);
         safe_close(proc);
 }
 

@@ -12,7 +12,7 @@
  *   TOKEN note TEXT    to be shown
  *   TOKEN done COUNT   the end; COUNT is the number of attempts
  *
- * Bombs have no end of their own; the host judges them by the verdict. */
+ * Bombs are not meant to reach their end; the host judges them by the verdict. */
 #ifndef RUNNER_PROBE_H
 #define RUNNER_PROBE_H
 
@@ -24,12 +24,13 @@
         X(workspace, "workspace", 0, "make a file that belongs to the caller on the host")                      \
         X(network, "network", 105, "reach an address, the host's loopback, its sockets")                        \
         X(processes, "processes", 62, "see and signal processes of the host")                                   \
-        X(capabilities, "capabilities", 13, "hold a capability, gain one later")                                \
+        X(capabilities, "capabilities", 0, "hold a capability, gain one later")                                 \
         X(filter, "filter", 4, "run without the system call filter, also after fork and exec")                  \
         X(syscalls, "syscalls", 8, "call what a box may not: mounts, namespaces, kernel surface")               \
         X(writes, "writes", 49, "write to /usr, /etc, /proc and the root")                                      \
         X(devices, "devices", 45, "make or find a device")                                                      \
         X(setuid, "setuid", 30, "gain by set-user-id files")                                                    \
+        X(rlimits, "rlimits", 82, "open files without end, raise a limit, leave a core file")                   \
         X(memory, "memory bomb", 73, "take more memory than the limit")                                         \
         X(forks, "fork bomb", 71, "start more processes than the limit")                                        \
         X(disk_tmp, "disk bomb, /tmp", 81, "fill /tmp")                                                         \
@@ -63,6 +64,7 @@ enum probe_argument {
         PROBE_ARG_SOCKET_PATH,
         PROBE_ARG_SECRET,    /* in an environment variable of the host */
         PROBE_ARG_PIDS,      /* the limit of processes */
+        PROBE_ARG_NOFILE,    /* the limit of open files */
         PROBE_ARG_COUNT
 };
 

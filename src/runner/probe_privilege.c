@@ -35,7 +35,7 @@ void probe_processes(void)
                 probe_unsure("/proc");
                 return;
         }
-        probe_report(seen >= 1 && seen <= 2 && getpid() < 100, "%u processes are visible, we are %d", seen, getpid());
+        probe_report(seen >= 1 && seen <= 2 && getpid() <= PID_INSIDE_MAX, "%u processes are visible, we are %d", seen, getpid());
         probe_refused("signalling a process of the host", kill(host, 0));
         probe_refused("opening a process of the host", syscall(SYS_pidfd_open, host, 0));
         (void)kill(1, SIGKILL);
@@ -64,7 +64,8 @@ static void check_filter(const char *where)
         char text[8192];
         const char *mode = probe_read_text("/proc/self/status", text, sizeof(text)) ? probe_status_value(text, "Seccomp") : NULL;
 
-        probe_report(mode && *mode == '2', "the filter is on %s", where);
+        bool on = mode && *mode == '2';
+        probe_report(on, "the filter is %s %s", on ? "on" : "off", where);
 }
 
 void probe_filter(void)
@@ -81,7 +82,9 @@ void probe_filter(void)
 
 /* ---- system calls ---- */
 
-#define WRONG_MAGIC 1 /* reboot() would refuse it anyhow: nothing here may harm a host without control */
+/* Nothing here may harm a host whose controls fail: the kernel refuses these after it was reached. */
+#define WRONG_MAGIC 1
+#define WRONG_FLAGS 0x40000000
 
 struct call {
         const char *name;
@@ -92,7 +95,7 @@ struct call {
 
 static const struct call calls[] = {
         {"mount", SYS_mount, {0, (long)"/tmp", 0, 0}, 0},
-        {"umount2", SYS_umount2, {(long)"/tmp"}, 0},
+        {"umount2", SYS_umount2, {(long)"/tmp", WRONG_FLAGS}, 0},
         {"pivot_root", SYS_pivot_root, {(long)"/tmp", (long)"/tmp"}, 0},
         {"open_tree", SYS_open_tree, {AT_FDCWD, (long)"/", 1}, 0},
         {"fsopen", SYS_fsopen, {(long)"tmpfs", 0}, 0},
@@ -114,13 +117,13 @@ static const struct call calls[] = {
         {"perf_event_open", SYS_perf_event_open, {0, 0, -1, -1, 0}, 0},
         {"init_module", SYS_init_module, {0, 0, 0}, 0},
         {"finit_module", SYS_finit_module, {-1, 0, 0}, 0},
-        {"kexec_load", SYS_kexec_load, {0, 0, 0, 0}, 0},
+        {"kexec_load", SYS_kexec_load, {0, 0, 0, WRONG_FLAGS}, 0},
         {"reboot", SYS_reboot, {WRONG_MAGIC, WRONG_MAGIC, 0, 0}, 0},
         {"open_by_handle_at", SYS_open_by_handle_at, {-1, 0, 0}, 0},
         {"name_to_handle_at", SYS_name_to_handle_at, {-1, 0, 0, 0, 0}, 0},
         {"personality", SYS_personality, {ADDR_NO_RANDOMIZE}, 0},
         {"syslog", SYS_syslog, {10, 0, 0}, 0},
-        {"sethostname", SYS_sethostname, {0, 0}, 0},
+        {"sethostname", SYS_sethostname, {0, -1}, 0},
         {"clock_settime", SYS_clock_settime, {0, 0}, 0},
         {"quotactl", SYS_quotactl, {0, 0, 0, 0}, 0},
         {"fanotify_init", SYS_fanotify_init, {0, 0}, 0},
@@ -172,6 +175,10 @@ void probe_writes(void)
                                                 "/proc/self/oom_score_adj", "/proc/sysrq-trigger", "/proc/1/oom_score_adj",
                                                 "/proc/self/uid_map", "/sys/kernel/uevent_helper"};
 
+        if (probe_is_host_root()) {
+                probe_report(false, "the root directory is the host's; nothing was written to it");
+                return;
+        }
         probe_opens(new_files, ARRAY_SIZE(new_files), O_WRONLY | O_CREAT);
         probe_opens(old_files, ARRAY_SIZE(old_files), O_WRONLY);
         probe_refused("making a directory in /", mkdir("/verify.d", 0755));

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A process with a higher number is in no pid namespace of its own. */
+#define PID_INSIDE_MAX 100
+
 extern char **probe_arguments; /* by enum probe_argument */
 
 /* One attempt: it was held, or is open. */
@@ -27,6 +30,8 @@ const char *probe_status_value(const char *text, const char *key);
 /* Opens each of them, and is refused. */
 void probe_opens(const char *const *paths, size_t n, int flags);
 bool probe_count_processes(unsigned *ret);
+/* True also when that cannot be told. */
+bool probe_is_host_root(void);
 
 /* Runs this program again, as `path`, for the part of a probe that needs an exec. True when the
  * child ended well; its lines are printed by itself, and `tried` of them count. */

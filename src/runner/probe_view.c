@@ -80,12 +80,23 @@ static void check_root_entries(void)
         probe_report(true, "the root holds only what a box has");
 }
 
+bool probe_is_host_root(void)
+{
+        struct stat st;
+        char id[64];
+
+        if (stat("/", &st) < 0 || access(probe_arguments[PROBE_ARG_HOST_FILE], F_OK) == 0)
+                return true;
+        snprintf(id, sizeof(id), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+        return strcmp(id, probe_arguments[PROBE_ARG_HOST_ROOT]) == 0;
+}
+
 void probe_root(void)
 {
         static const char *const absent[] = {"/root", "/home", "/var", "/boot", "/srv", "/opt", "/sys/kernel",
                                              "/tmp/sandboxes", "/etc/ssh", "/run/systemd", "/run/docker.sock"};
         struct stat st, up;
-        char id[64], what[PATH_MAX + 32];
+        char what[PATH_MAX + 32];
 
         probe_refused("the host's file", access(probe_arguments[PROBE_ARG_HOST_FILE], F_OK));
         snprintf(what, sizeof(what), "/proc/1/root%s", probe_arguments[PROBE_ARG_HOST_FILE]);
@@ -97,8 +108,7 @@ void probe_root(void)
                 probe_unsure("the root directory");
                 return;
         }
-        snprintf(id, sizeof(id), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
-        probe_report(strcmp(id, probe_arguments[PROBE_ARG_HOST_ROOT]) != 0, "/ is not the host's");
+        probe_report(!probe_is_host_root(), "/ is not the host's");
         probe_report(st.st_dev == up.st_dev && st.st_ino == up.st_ino, "/.. is /");
         probe_refused("chroot", chroot("/tmp"));
 }

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program: process 2 of a box and a child of the warden (it was cloned with CLONE_PARENT).
+ * The program: process 2 of a box and a child of the warden (it was cloned with CLONE_PARENT). It
+ * is started ahead, so that giving up and loading the filter cost nothing once there is something
+ * to run: it locks itself in, then waits for its order. The setup process sets its limits from
+ * outside and builds the root directory around it meanwhile.
+ *
  * With a compiler it forks once: the child compiles, this process waits and then becomes what was
  * compiled. Until its last exec it is not dumpable, so what the compiler runs cannot touch it. */
 #include "base/fd.h"
+#include "base/message.h"
+#include "kernel/landlock.h"
+#include "kernel/privilege.h"
 #include "kernel/seccomp.h"
 #include "kernel/sys.h"
 #include "runner/runner.h"
@@ -14,17 +21,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-#define FRAME_FD 3
 
 /* Directories where the first word of a command is looked up. */
 static const char *const search_path[] = {"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"};
 
 static char *words[ARG_COUNT_MAX + COMMAND_WORDS_MAX + 1];
 static char *variables[ENV_COUNT_MAX + 1];
+
+/* The frame socket once the order has come; the socket of the order before. */
+static int frames = -1;
 
 static _noreturn_ void _printf_(3, 4) fail(int code, int errnum, const char *format, ...)
 {
@@ -34,11 +43,91 @@ static _noreturn_ void _printf_(3, 4) fail(int code, int errnum, const char *for
         va_start(ap, format);
         vsnprintf(frame.error.message, sizeof(frame.error.message), format, ap);
         va_end(ap);
-        runner_send(FRAME_FD, &frame, NULL, 0);
+        message_send(frames, &frame, sizeof(frame), NULL, 0);
         _exit(127);
 }
 
-/* Points words[] at the NUL-terminated strings of a range. */
+static void check(int r, const char *what)
+{
+        if (r < 0)
+                fail(GB_E_UNENFORCEABLE, -r, "cannot %s: %s", what, strerror(-r));
+}
+
+static int negative(int r)
+{
+        return r < 0 ? -errno : 0;
+}
+
+static void become_session(void)
+{
+        static const unsigned long standard[4]; /* the kernel's struct sigaction: all default */
+        sigset_t none;
+
+        /* Not by glibc, which keeps two for itself and would leave them as the caller had them. */
+        for (int sig = 1; sig < NSIG; sig++)
+                syscall(SYS_rt_sigaction, sig, standard, NULL, 8);
+        sigemptyset(&none);
+        check(negative(sigprocmask(SIG_SETMASK, &none, NULL)), "clear the program's signal mask");
+        check(negative(setsid()), "start a process session in the box");
+        umask(022);
+}
+
+static void lock_in(struct program_layers layers)
+{
+        check(privilege_new_keyring(), "make a session keyring");
+        if (layers.capabilities)
+                check(privilege_drop_capabilities(), "drop the capabilities");
+        check(privilege_no_new(), "give up new privileges");
+        check(negative(prctl(PR_SET_DUMPABLE, 0)), "forbid dumps");
+        /* After the last change of credentials: those would clear it. */
+        check(negative(prctl(PR_SET_PDEATHSIG, SIGKILL)), "tie the program to the warden");
+        if (layers.seccomp)
+                check(seccomp_load(), "load the system call filter");
+}
+
+static const struct payload *map_payload(int fd)
+{
+        struct stat st;
+
+        check(negative(fstat(fd, &st)), "look at the payload");
+        const void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+                check(-errno, "map the payload");
+        return p; /* the setup process has checked it, and it is sealed */
+}
+
+/* Takes what the order brings; closes everything else. */
+static const struct payload *obey(int socket)
+{
+        struct program_order order = {0};
+        int fds[BOX_FDS_MAX], n_fds;
+
+        if (message_receive(socket, 0, &order, sizeof(order), fds, &n_fds) != sizeof(order) ||
+            order.n_join > CGROUP_KIND_COUNT || n_fds != (int)(PROGRAM_REST + (order.has_ruleset ? 1 : 0) + order.n_join))
+                _exit(127);
+        frames = fds[PROGRAM_FRAMES];
+
+        const int *rest = fds + PROGRAM_REST;
+        int ruleset = order.has_ruleset ? *rest++ : -1;
+        for (uint32_t i = 0; i < order.n_join; i++)
+                if (write(rest[i], "0", 1) != 1)
+                        check(-errno, "put the program into its cgroup");
+        if (ruleset >= 0)
+                check(landlock_enforce(ruleset), "enforce the Landlock ruleset");
+        const struct payload *payload = map_payload(fds[PROGRAM_PAYLOAD]);
+
+        /* All of these lie above what they are copied to: 0 to 2 are /dev/null in the warden. */
+        for (int i = 0; i < 3; i++)
+                check(negative(dup2(fds[i], i)), "take the standard streams");
+        int kept = dup3(frames, 3, O_CLOEXEC);
+        if (frames != 3)
+                check(negative(kept), "keep the frame socket");
+        frames = 3;
+        sys_close_range(4, ~0U, 0);
+        return payload;
+}
+
+/* Points list[] at the NUL-terminated strings of a range. */
 static void split(const struct payload *p, struct payload_range range, char **list, size_t max)
 {
         char *at = (char *)(uintptr_t)p + range.offset, *end = at + range.size;
@@ -51,42 +140,7 @@ static void split(const struct payload *p, struct payload_range range, char **li
         list[n] = NULL;
 }
 
-static void become_session(void)
-{
-        static const unsigned long standard[4]; /* the kernel's struct sigaction: all default */
-        sigset_t none;
-
-        /* Not by glibc, which keeps two for itself and would leave them as the caller had them. */
-        for (int sig = 1; sig < NSIG; sig++)
-                syscall(SYS_rt_sigaction, sig, standard, NULL, 8);
-        sigemptyset(&none);
-        if (sigprocmask(SIG_SETMASK, &none, NULL) < 0 || setsid() < 0)
-                fail(GB_E_INTERNAL, errno, "cannot start a process session in the box: %s", strerror(errno));
-        umask(022);
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-                fail(GB_E_INTERNAL, errno, "cannot tie the program to the warden: %s", strerror(errno));
-}
-
-static void join_cgroups(const struct runner_program *p)
-{
-        for (int i = 0; i < p->n_join; i++)
-                if (write(p->join[i], "0", 1) != 1)
-                        fail(GB_E_INTERNAL, errno, "cannot put the program into its cgroup: %s", strerror(errno));
-}
-
-static void take_descriptors(const struct runner_program *p)
-{
-        /* Sources lie above what they are copied to: the warden's descriptors begin at 3, and
-         * 0 to 2 are /dev/null there. The frame socket goes last, over whatever 3 was. */
-        for (int i = 0; i < 3; i++)
-                if (dup2(p->stdio[i], i) < 0)
-                        _exit(127);
-        if (p->socket != FRAME_FD && dup3(p->socket, FRAME_FD, O_CLOEXEC) < 0)
-                _exit(127);
-        sys_close_range(FRAME_FD + 1, ~0U, 0);
-}
-
-static void execute(const struct payload *p, uint32_t command)
+static _noreturn_ void execute(const struct payload *p, uint32_t command)
 {
         char path[BOX_PATH_MAX];
 
@@ -119,8 +173,7 @@ static void compile(const struct payload *p)
         int status;
 
         pid_t pid = fork();
-        if (pid < 0)
-                fail(GB_E_INTERNAL, errno, "cannot start the compiler: %s", strerror(errno));
+        check(negative(pid), "start the compiler");
         if (pid == 0)
                 execute(p, 0);
         while (waitpid(pid, &status, 0) < 0)
@@ -134,24 +187,19 @@ static void compile(const struct payload *p)
                 _exit(WEXITSTATUS(status));
 }
 
-_noreturn_ void runner_program(const struct runner_program *p)
+_noreturn_ void runner_program(int socket, struct program_layers layers)
 {
-        const struct payload *payload = p->payload;
-
-        join_cgroups(p);
-        take_descriptors(p);
+        frames = socket;
         become_session();
+        lock_in(layers);
+
+        const struct payload *payload = obey(socket);
         split(payload, payload->env, variables, ARRAY_SIZE(variables) - 1);
         if (chdir(payload->cwd) < 0)
                 fail(GB_E_INTERNAL, errno, "cannot enter %s in the box: %s", payload->cwd, strerror(errno));
-        if (p->seccomp) {
-                int r = seccomp_load();
-                if (r < 0)
-                        fail(GB_E_UNENFORCEABLE, -r, "cannot load the system call filter: %s", strerror(-r));
-        }
         for (uint32_t i = 0; i < payload->n_commands; i++) {
                 struct setup_frame frame = {.kind = SETUP_PHASE, .value = payload->n_commands - 1 - i};
-                runner_send(FRAME_FD, &frame, NULL, 0);
+                message_send(frames, &frame, sizeof(frame), NULL, 0);
                 if (i + 1 < payload->n_commands)
                         compile(payload);
                 else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What lives inside a box: its init and the program. Both are started by the box's setup process
- * when everything that isolates is in place. */
+ * (src/warden/setup.c) before there is anything to run, and lock themselves in at once. */
 #ifndef RUNNER_RUNNER_H
 #define RUNNER_RUNNER_H
 
@@ -16,8 +16,8 @@
  * of this size, and the warden believes none of it for a verdict.) */
 enum setup_frame_kind {
         SETUP_INIT = 1, /* descriptor: init's pidfd */
-        SETUP_PROGRAM,  /* descriptors: the program's pidfd, the box's /proc, then the tmpfs mounts to
-                           watch; value: its pid as the warden sees it */
+        SETUP_PROGRAM,  /* descriptor: the program's pidfd; value: its pid as the warden sees it */
+        SETUP_BUILT,    /* descriptors: the box's /proc, then the tmpfs mounts to watch */
         SETUP_PHASE,    /* value: how many commands follow the one about to run */
         SETUP_FAILED,   /* error: nothing will run */
 };
@@ -33,24 +33,22 @@ struct setup_frame {
  * existing. Mustn't: hold a descriptor, an environment or a capability once the socket is closed. */
 _noreturn_ void runner_init(int socket, bool seccomp);
 
-struct runner_program {
-        const struct payload *payload; /* mapped, checked */
-        int stdio[3];
-        int socket;         /* for frames; close-on-exec */
-        const int *join;    /* cgroup files to write "0" to */
-        int n_join;
-        bool seccomp;
+/* What the program gets when the box is built, with these descriptors: standard input, output and
+ * error, the frame socket, the payload, the Landlock ruleset (when has_ruleset), and the files
+ * through which it joins its cgroups. */
+struct program_order {
+        uint32_t has_ruleset;
+        uint32_t n_join;
 };
 
-/* Should: join the cgroups, take its descriptors, lock itself in and execute.
- * Mustn't: keep anything of the setup process open. */
-_noreturn_ void runner_program(const struct runner_program *p);
+enum program_fd { PROGRAM_STDIN, PROGRAM_STDOUT, PROGRAM_STDERR, PROGRAM_FRAMES, PROGRAM_PAYLOAD, PROGRAM_REST };
 
-/* Receives one frame with at most max descriptors. Its length (0: the other side is gone), or a
- * negative errno. */
-ssize_t runner_receive(int socket, int flags, struct setup_frame *frame, int *fds, int max, int *n_fds);
+struct program_layers {
+        bool seccomp, capabilities;
+};
 
-/* Sends one frame; never blocks for long, never fails loudly. */
-void runner_send(int socket, const struct setup_frame *frame, const int *fds, int n_fds);
+/* Should: give up everything it can, wait on socket for its order, join the cgroups, enforce the
+ * ruleset and execute. Mustn't: keep anything of the setup process open. */
+_noreturn_ void runner_program(int socket, struct program_layers layers);
 
 #endif

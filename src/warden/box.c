@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/message.h"
 #include "kernel/landlock.h"
 #include "kernel/mount.h"
 #include "kernel/privilege.h"
@@ -32,6 +33,8 @@
 #define BOX_UID_MASK 0x3fffffffU
 
 #define REMOVE_TIMEOUT_USEC 2000000ULL
+
+static void kill_all(struct box *b);
 
 bool warden_is_host_root(void)
 {
@@ -59,16 +62,16 @@ void box_done(struct box *b)
 }
 
 /* The box's user on the host. Without root there is only one choice: the caller. */
-static int choose_identity(const struct box_spec *spec, struct userns_map *ret, gb_error *err)
+static int choose_identity(struct box *b, uint32_t uid, uint32_t gid, gb_error *err)
 {
-        *ret = (struct userns_map){
-                .uid_inside = spec->uid, .gid_inside = spec->gid, .uid_outside = geteuid(), .gid_outside = getegid(),
+        b->identity = (struct userns_map){
+                .uid_inside = uid, .gid_inside = gid, .uid_outside = geteuid(), .gid_outside = getegid(),
         };
         if (warden_is_host_root()) {
                 uint32_t random;
                 if (getrandom(&random, sizeof(random), 0) != sizeof(random))
                         return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the box's user");
-                ret->uid_outside = ret->gid_outside = BOX_UID_BASE + (random & BOX_UID_MASK);
+                b->identity.uid_outside = b->identity.gid_outside = BOX_UID_BASE + (random & BOX_UID_MASK);
         } else if (geteuid() == 0 && userns_is_initial()) {
                 return error_set(err, GB_E_UNENFORCEABLE, EPERM,
                                  "running as root without CAP_SYS_ADMIN (inside a container?): the box's user would be the "
@@ -107,81 +110,82 @@ static int create_cgroup(struct box *b, gb_error *err)
         return error_set(err, GB_E_INTERNAL, EEXIST, "cannot find an unused name for a cgroup");
 }
 
-/* As root: every source becomes a detached mount here, so that the box need not reach it by path,
- * and the owner of what belongs to the caller becomes the box's user. */
-static int detach_source(struct setup_source *source, const struct box_fd *fd, const struct userns_map *identity,
-                         gb_error *err)
+/* The request's descriptors, by what they are for. */
+struct sorted_fds {
+        int fixed[SETUP_REST]; /* payload and standard streams */
+        int sources[BOX_FDS_MAX];
+        const struct box_fd *rows[BOX_FDS_MAX]; /* of the sources */
+        int n_sources;
+};
+
+static void sorted_fds_done(struct sorted_fds *s)
+{
+        for (int i = 0; i < SETUP_REST; i++)
+                safe_close(s->fixed[i]);
+        for (int i = 0; i < s->n_sources; i++)
+                safe_close(s->sources[i]);
+}
+
+/* Takes all of fds[], also when it fails. */
+static int sort_descriptors(struct box *b, int *fds, struct sorted_fds *s, gb_error *err)
+{
+        for (uint32_t i = 0; i < b->spec.n_fds; i++) {
+                const struct box_fd *fd = &b->spec.fds[i];
+                switch (fd->role) {
+                case BOX_FD_PAYLOAD:
+                case BOX_FD_STDIN:
+                case BOX_FD_STDOUT:
+                case BOX_FD_STDERR:
+                        safe_close(s->fixed[fd->role - BOX_FD_PAYLOAD]);
+                        s->fixed[fd->role - BOX_FD_PAYLOAD] = TAKE_FD(fds[i]);
+                        break;
+                case BOX_FD_CGROUP:
+                        if (fd->index >= CGROUP_KIND_COUNT || b->cgroup_parents[fd->index] >= 0)
+                                return error_set(err, GB_E_INTERNAL, EPROTO, "the request names a cgroup wrongly");
+                        b->cgroup_parents[fd->index] = TAKE_FD(fds[i]);
+                        break;
+                case BOX_FD_SOURCE:
+                        s->rows[s->n_sources] = fd;
+                        s->sources[s->n_sources++] = TAKE_FD(fds[i]);
+                        break;
+                default:
+                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request has a descriptor of an unknown kind");
+                }
+        }
+        for (int i = 0; i < SETUP_REST; i++)
+                if (s->fixed[i] < 0)
+                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request lacks a descriptor");
+        return 0;
+}
+
+static unsigned source_mount_flags(const struct box_fd *fd)
+{
+        return (fd->flags & BOX_SOURCE_WRITABLE ? MOUNT_WRITABLE : 0) | (fd->flags & BOX_SOURCE_DEVICE ? MOUNT_DEVICES : 0);
+}
+
+/* As root: a source becomes a detached mount here, so that the box need not reach it by path, and
+ * the owner of what belongs to the caller becomes the box's user. */
+static int detach_source(const struct box *b, const struct box_fd *row, int *fd, gb_error *err)
 {
         _cleanup_close_ int idmap = -1;
 
-        if (fd->flags & BOX_SOURCE_OWNED) {
+        if (row->flags & BOX_SOURCE_OWNED) {
                 struct userns_map map = {
-                        .uid_inside = fd->owner_uid, .uid_outside = identity->uid_outside,
-                        .gid_inside = fd->owner_gid, .gid_outside = identity->gid_outside,
+                        .uid_inside = row->owner_uid, .uid_outside = b->identity.uid_outside,
+                        .gid_inside = row->owner_gid, .gid_outside = b->identity.gid_outside,
                 };
                 idmap = userns_open(&map);
                 if (idmap < 0)
                         return error_set(err, GB_E_UNENFORCEABLE, -idmap, "cannot make a user namespace for a mount: %s",
                                          strerror(-idmap));
         }
-        int tree = mount_clone_tree(source->fd, source->mount_flags, idmap);
+        int tree = mount_clone_tree(*fd, source_mount_flags(row), idmap);
         if (tree < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -tree, "cannot mount a directory into the box: %s%s", strerror(-tree),
                                  idmap >= 0 && tree == -EINVAL ? " (its file system, or one mounted below it, has no idmapped mounts: "
                                                                  "use a directory on ext4, xfs, btrfs or tmpfs)" : "");
-        safe_close(source->fd);
-        source->fd = tree;
-        source->detached = true;
-        return 0;
-}
-
-/* Sorts the request's descriptors by what they are for; takes all of them. */
-static int sort_descriptors(struct box *b, struct setup *s, int *fds, gb_error *err)
-{
-        s->payload = s->stdio[0] = s->stdio[1] = s->stdio[2] = -1;
-        for (uint32_t i = 0; i < b->spec.n_fds; i++) {
-                const struct box_fd *fd = &b->spec.fds[i];
-                switch (fd->role) {
-                case BOX_FD_PAYLOAD:
-                        s->payload = TAKE_FD(fds[i]);
-                        break;
-                case BOX_FD_STDIN:
-                case BOX_FD_STDOUT:
-                case BOX_FD_STDERR:
-                        s->stdio[fd->role - BOX_FD_STDIN] = TAKE_FD(fds[i]);
-                        break;
-                case BOX_FD_CGROUP:
-                        if (fd->index >= CGROUP_KIND_COUNT)
-                                return error_set(err, GB_E_INTERNAL, EPROTO, "the request names an unknown cgroup");
-                        b->cgroup_parents[fd->index] = TAKE_FD(fds[i]);
-                        break;
-                case BOX_FD_SOURCE:
-                        s->sources[s->n_sources++] = (struct setup_source){
-                                .fd = TAKE_FD(fds[i]),
-                                .mount_flags = (fd->flags & BOX_SOURCE_WRITABLE ? MOUNT_WRITABLE : 0) |
-                                               (fd->flags & BOX_SOURCE_DEVICE ? MOUNT_DEVICES : 0),
-                        };
-                        break;
-                default:
-                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request has a descriptor of an unknown kind");
-                }
-        }
-        if (s->payload < 0 || s->stdio[0] < 0 || s->stdio[1] < 0 || s->stdio[2] < 0)
-                return error_set(err, GB_E_INTERNAL, EPROTO, "the request lacks a descriptor");
-        return 0;
-}
-
-static int detach_sources(const struct box_spec *spec, struct setup *s, const struct userns_map *identity, gb_error *err)
-{
-        int nth = 0;
-
-        for (uint32_t i = 0; i < spec->n_fds; i++) {
-                if (spec->fds[i].role != BOX_FD_SOURCE)
-                        continue;
-                int r = detach_source(&s->sources[nth++], &spec->fds[i], identity, err);
-                if (r < 0)
-                        return r;
-        }
+        safe_close(*fd);
+        *fd = tree;
         return 0;
 }
 
@@ -200,38 +204,39 @@ static int clone_error(int errnum, gb_error *err)
         return error_set(err, GB_E_UNENFORCEABLE, errnum, "cannot make the box's namespaces: %s%s", strerror(errnum), remedy);
 }
 
-static int clone_setup(struct box *b, struct setup *s, const struct userns_map *identity, gb_error *err)
+/* Clones the setup process into its namespaces and gives it its identity. */
+static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, gb_error *err)
 {
         _cleanup_close_ int ours = -1, theirs = -1;
-        int pair[2];
-
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
-        ours = pair[0];
-        theirs = pair[1];
-
+        struct setup setup = {
+                .uid = b->identity.uid_inside, .gid = b->identity.gid_inside, .host_network = host_network, .layers_off = layers_off,
+        };
         struct clone_args args = {
                 .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
                 .pidfd = (uint64_t)(uintptr_t)&b->setup_pidfd,
                 .exit_signal = SIGCHLD,
         };
-        if (!(b->spec.flags & BOX_NETWORK_HOST) && !(b->spec.layers_off & BOX_LAYER_NETWORK))
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        ours = pair[0];
+        setup.socket = theirs = pair[1];
+        if (!host_network && !(layers_off & BOX_LAYER_NETWORK))
                 args.flags |= CLONE_NEWNET;
         if (b->has_cgroup && b->cgroup.dir[CGROUP_UNIFIED] >= 0) {
                 args.flags |= CLONE_INTO_CGROUP;
                 args.cgroup = (uint64_t)b->cgroup.dir[CGROUP_UNIFIED];
         }
-        s->socket = theirs;
         pid_t pid = sys_clone3(&args);
         if (pid < 0)
                 return clone_error(errno, err);
         if (pid == 0)
-                setup_main(s);
+                setup_main(&setup);
 
         b->setup_pid = pid;
-        b->state = BOX_BUILDING;
         b->socket = TAKE_FD(ours);
-        int r = userns_write_map(pid, identity);
+        int r = userns_write_map(pid, &b->identity);
         if (r < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -r, "cannot map the box's user: %s%s", strerror(-r),
                                  r == -EPERM ? " (user namespaces are restricted on this host; `glovebox doctor` says how)" : "");
@@ -240,36 +245,86 @@ static int clone_setup(struct box *b, struct setup *s, const struct userns_map *
         return 0;
 }
 
+void box_prepare(struct box *b, uint32_t uid, uint32_t gid)
+{
+        gb_error err;
+
+        /* When this cannot be done here, a run will find out again and tell. */
+        if (choose_identity(b, uid, gid, &err) == 0 && clone_setup(b, false, 0, &err) == 0) {
+                b->state = BOX_SHELL;
+                return;
+        }
+        kill_all(b);
+        box_done(b);
+        box_init(b);
+}
+
+static bool shell_fits(const struct box *b, const struct box_spec *spec)
+{
+        return b->state == BOX_SHELL && !b->failed && spec->uid == b->identity.uid_inside && spec->gid == b->identity.gid_inside &&
+               !(spec->flags & (BOX_NETWORK_HOST | BOX_UNIFIED_CONTROLLERS)) && spec->layers_off == 0;
+}
+
+static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
+{
+        static struct setup_order order;
+        int join[CGROUP_KIND_COUNT], n_join = 0, fds[BOX_FDS_MAX], n = 0, r = 0;
+
+        if (b->has_cgroup)
+                n_join = cgroup_box_open_join(&b->cgroup, join);
+        if (n_join < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the box's cgroup: %s", strerror(-n_join));
+        order = (struct setup_order){
+                .spec = b->spec, .n_join = (uint32_t)n_join, .n_sources = (uint32_t)sorted->n_sources,
+                .detached = b->report.host_root, .landlock_abi = b->report.landlock_abi,
+        };
+        for (int i = 0; i < SETUP_REST; i++)
+                fds[n++] = sorted->fixed[i];
+        for (int i = 0; i < n_join; i++)
+                fds[n++] = join[i];
+        /* There is room: each join file has its cgroup among the descriptors of the request. */
+        for (int i = 0; i < sorted->n_sources; i++) {
+                order.mount_flags[i] = source_mount_flags(sorted->rows[i]);
+                fds[n++] = sorted->sources[i];
+        }
+        if (message_send(b->socket, &order, sizeof(order), fds, n) < 0)
+                r = error_set(err, GB_E_INTERNAL, errno, "the box's setup process is gone");
+        for (int i = 0; i < n_join; i++)
+                safe_close(join[i]);
+        return r;
+}
+
+static int build(struct box *b, const struct box_spec *spec, struct sorted_fds *sorted, gb_error *err)
+{
+        bool fits = shell_fits(b, spec);
+        int r = create_cgroup(b, err);
+
+        if (r == 0 && !fits) {
+                r = choose_identity(b, spec->uid, spec->gid, err);
+                if (r == 0)
+                        r = clone_setup(b, spec->flags & BOX_NETWORK_HOST, spec->layers_off, err);
+        }
+        for (int i = 0; r == 0 && b->report.host_root && i < sorted->n_sources; i++)
+                r = detach_source(b, sorted->rows[i], &sorted->sources[i], err);
+        return r < 0 ? r : send_order(b, sorted, err);
+}
+
 int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err)
 {
-        struct setup s = {.spec = &b->spec, .landlock_abi = landlock_abi()};
-        struct userns_map identity;
+        _cleanup_(sorted_fds_done) struct sorted_fds sorted = {.fixed = {-1, -1, -1, -1}};
 
+        if (b->state == BOX_SHELL && !shell_fits(b, spec)) {
+                kill_all(b);
+                box_done(b);
+                box_init(b);
+        }
         b->spec = *spec;
-        b->report.landlock_abi = (uint32_t)s.landlock_abi;
+        b->report.landlock_abi = (uint32_t)landlock_abi();
         b->report.host_root = warden_is_host_root();
-
-        int r = sort_descriptors(b, &s, fds, err);
+        int r = sort_descriptors(b, fds, &sorted, err);
         if (r == 0)
-                r = choose_identity(spec, &identity, err);
-        if (r == 0)
-                r = create_cgroup(b, err);
-        if (r == 0 && b->has_cgroup)
-                s.n_join = cgroup_box_open_join(&b->cgroup, s.join);
-        if (r == 0 && s.n_join < 0)
-                r = error_set(err, GB_E_UNENFORCEABLE, -s.n_join, "cannot open the box's cgroup: %s", strerror(-s.n_join));
-        if (r == 0 && warden_is_host_root())
-                r = detach_sources(&b->spec, &s, &identity, err);
-        if (r == 0)
-                r = clone_setup(b, &s, &identity, err);
-
-        safe_close(s.payload);
-        for (int i = 0; i < 3; i++)
-                safe_close(s.stdio[i]);
-        for (int i = 0; i < s.n_sources; i++)
-                safe_close(s.sources[i].fd);
-        for (int i = 0; i < s.n_join; i++)
-                safe_close(s.join[i]);
+                r = build(b, spec, &sorted, err);
+        b->state = BOX_BUILDING;
         return r;
 }
 
@@ -282,13 +337,16 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
                 b->init_pidfd = TAKE_FD(fds[0]);
                 return;
         case SETUP_PROGRAM:
-                if (b->program_pidfd >= 0 || n_fds < 1 || frame->value <= 1)
+                if (b->program_pidfd >= 0 || n_fds != 1 || frame->value <= 1)
                         return;
                 b->program_pidfd = TAKE_FD(fds[0]);
                 b->program_pid = (pid_t)frame->value;
-                if (n_fds > 1)
-                        b->proc = TAKE_FD(fds[1]);
-                for (int i = 2; i < n_fds && b->n_watch < BOX_WRITABLE_MAX; i++)
+                return;
+        case SETUP_BUILT:
+                if (b->proc >= 0 || n_fds < 1)
+                        return;
+                b->proc = TAKE_FD(fds[0]);
+                for (int i = 1; i < n_fds && b->n_watch < BOX_WRITABLE_MAX; i++)
                         b->watch[b->n_watch++] = TAKE_FD(fds[i]);
                 return;
         case SETUP_PHASE:
@@ -306,14 +364,14 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
         }
 }
 
-bool box_on_frame(struct box *b)
+void box_on_frame(struct box *b)
 {
         struct setup_frame frame = {0};
         int fds[BOX_FDS_MAX], n_fds;
 
-        ssize_t n = runner_receive(b->socket, MSG_DONTWAIT, &frame, fds, BOX_FDS_MAX, &n_fds);
-        if (n == -EAGAIN)
-                return false;
+        ssize_t n = message_receive(b->socket, MSG_DONTWAIT, &frame, sizeof(frame), fds, &n_fds);
+        if (n == -EAGAIN || n == -EMSGSIZE)
+                return;
         if (n == (ssize_t)sizeof(frame))
                 take_frame(b, &frame, fds, n_fds);
         for (int i = 0; i < n_fds; i++)
@@ -322,7 +380,7 @@ bool box_on_frame(struct box *b)
                 b->socket = safe_close(b->socket); /* the program was executed, or all who could speak are dead */
         if (b->state == BOX_BUILDING && b->program_pidfd >= 0 && b->started_usec > 0)
                 b->state = BOX_RUNNING;
-        return n <= 0 && b->state == BOX_RUNNING && !b->failed;
+        b->executed = b->executed || (n <= 0 && b->state == BOX_RUNNING && !b->failed);
 }
 
 static void drain_frames(struct box *b)
@@ -353,32 +411,40 @@ static void reap_program(struct box *b)
         b->program_usage.memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 }
 
+/* The setup process has done its part, or could not. */
+static void on_setup_end(struct box *b)
+{
+        b->setup_pid = 0;
+        b->setup_pidfd = safe_close(b->setup_pidfd);
+        drain_frames(b);
+        if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && b->has_cgroup && b->spec.cgroup.pids > 0) {
+                struct cgroup_limits exact = {.pids = b->spec.cgroup.pids + 1};
+                (void)cgroup_apply_limits(b->cgroup.dir[CGROUP_UNIFIED], CGROUP_UNIFIED, &exact);
+        }
+        if (b->proc >= 0 && !b->failed && !b->program_ended)
+                return;
+        if (!b->failed)
+                error_set(&b->error, GB_E_INTERNAL, ECHILD, "the box could not be built: a process of it was killed (out of memory?)");
+        b->failed = true;
+        if (b->state != BOX_SHELL) /* a shell waits for its request to be told of */
+                box_stop(b, WARDEN_STOP_NONE, 0);
+}
+
 void box_on_end(struct box *b)
 {
         siginfo_t info = {0};
 
-        if (b->setup_pid > 0 && waitid(P_PIDFD, (id_t)b->setup_pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) {
-                b->setup_pid = 0;
-                b->setup_pidfd = safe_close(b->setup_pidfd);
-                drain_frames(b);
-                if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && b->has_cgroup && b->spec.cgroup.pids > 0) {
-                        struct cgroup_limits exact = {.pids = b->spec.cgroup.pids + 1};
-                        (void)cgroup_apply_limits(b->cgroup.dir[CGROUP_UNIFIED], CGROUP_UNIFIED, &exact);
-                }
-                if (b->program_pidfd < 0) { /* it never got that far */
-                        if (!b->failed)
-                                error_set(&b->error, GB_E_INTERNAL, ECHILD,
-                                          "the box's setup process was killed before the program started (out of memory?)");
-                        b->failed = true;
-                        box_stop(b, WARDEN_STOP_NONE, 0);
-                        return;
-                }
-        }
-        if (b->program_pidfd >= 0) {
-                siginfo_t peek = {0};
-                if (waitid(P_PIDFD, (id_t)b->program_pidfd, &peek, WEXITED | WNOHANG | WNOWAIT) == 0 && peek.si_pid != 0)
-                        box_stop(b, WARDEN_STOP_NONE, 0);
-        }
+        if (b->setup_pid > 0 && waitid(P_PIDFD, (id_t)b->setup_pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
+                on_setup_end(b);
+        info.si_pid = 0;
+        if (b->state == BOX_DEAD || b->program_pidfd < 0 || b->program_ended ||
+            waitid(P_PIDFD, (id_t)b->program_pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+                return;
+        drain_frames(b);
+        if (b->started_usec == 0 && b->setup_pid > 0)
+                b->program_ended = true;
+        else
+                box_stop(b, WARDEN_STOP_NONE, 0);
 }
 
 static void sample_disk(struct box *b)
@@ -525,10 +591,11 @@ void box_stop(struct box *b, enum warden_stop why, uint32_t asked)
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
         sample_disk(b);
-        sample_cgroup(b);
         sample_tasks(b);
+        if (why != WARDEN_STOP_NONE)
+                sample_cgroup(b); /* the present number of tasks, where the kernel keeps no peak */
         kill_all(b);
-        sample_cgroup(b); /* what the kernel counted while they died: an OOM kill, say */
+        sample_cgroup(b); /* with what it counted while they died: an OOM kill, say */
         fill_gaps(b);
         if (b->has_cgroup)
                 cgroup_box_remove(&b->cgroup, REMOVE_TIMEOUT_USEC);

@@ -2,6 +2,7 @@
 #ifndef WARDEN_BOX_H
 #define WARDEN_BOX_H
 
+#include "kernel/userns.h"
 #include "warden/protocol.h"
 
 #include <stdbool.h>
@@ -9,14 +10,16 @@
 
 /* The life of a box, and what may happen in each state:
  *   NONE      a run request
+ *   SHELL     the same: namespaces, init and the waiting program were made ahead, as most runs want them
  *   BUILDING  frames from the setup process; stop
  *   RUNNING   the program's end; signal, stop, deadlines, samples
  *   DEAD      everything inside is gone; the event can be sent */
-enum box_state { BOX_NONE, BOX_BUILDING, BOX_RUNNING, BOX_DEAD };
+enum box_state { BOX_NONE, BOX_SHELL, BOX_BUILDING, BOX_RUNNING, BOX_DEAD };
 
 struct box {
         enum box_state state;
         struct box_spec spec;
+        struct userns_map identity;
         struct cgroup_box cgroup;
         bool has_cgroup;
         int cgroup_parents[CGROUP_KIND_COUNT];
@@ -24,14 +27,16 @@ struct box {
         pid_t setup_pid; /* 0: reaped */
         pid_t program_pid;
         int setup_pidfd, init_pidfd, program_pidfd;
-        int socket; /* frames from inside */
+        bool program_ended; /* before it could start; the setup process will say why */
+        int socket;         /* frames from inside */
         int proc;   /* the box's own /proc */
         int watch[BOX_WRITABLE_MAX];
         int n_watch;
 
         uint64_t started_usec; /* when user code was about to run */
         uint64_t sampled_usec;
-        bool announced; /* WARDEN_STARTED was sent */
+        bool executed;  /* user code runs */
+        bool announced; /* and WARDEN_STARTED was sent */
         bool failed;    /* error says why nothing ran */
         gb_error error;
         struct cgroup_stats program_usage; /* from wait, for where there is no cgroup */
@@ -39,10 +44,12 @@ struct box {
 };
 
 void box_init(struct box *b);
-/* Starts building. fds[] are the descriptors of spec->fds; the box closes them all. */
+/* Makes a shell for a user inside, with a network namespace of its own. */
+void box_prepare(struct box *b, uint32_t uid, uint32_t gid);
+/* Starts building, in the shell when it fits. fds[] are the descriptors of spec->fds; the box closes them all. */
 int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err);
-/* Something can be read from the socket of the setup process. True: user code has just started. */
-bool box_on_frame(struct box *b);
+/* Something can be read from the socket of the setup process. */
+void box_on_frame(struct box *b);
 /* The program or the setup process has ended. */
 void box_on_end(struct box *b);
 /* Looks at limits and peaks; ends the box when one is passed. */

@@ -4,6 +4,7 @@
  * descriptors. Nothing of it may crash the warden, leak a descriptor or leave the box in a state
  * its table does not have. Input: [kind of datagram, number of descriptors, size, bytes...]... */
 #include "base/fd.h"
+#include "base/message.h"
 #include "runner/runner.h"
 #include "warden/box.h"
 
@@ -27,11 +28,11 @@ static void send_frame(int socket, uint8_t form, uint8_t n_fds, const uint8_t *b
                 fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
         memcpy(&frame, bytes, size < sizeof(frame) ? size : sizeof(frame));
         if (form & 1)
-                frame.kind = 1 + frame.kind % 5;
+                frame.kind = 1 + frame.kind % 6;
         if (form & 2)
                 (void)send(socket, &frame, size % sizeof(frame), MSG_DONTWAIT | MSG_NOSIGNAL);
         else
-                runner_send(socket, &frame, fds, n_fds);
+                message_send(socket, &frame, sizeof(frame), fds, n_fds);
         for (int i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
 }

@@ -7,10 +7,13 @@
  *   front --request + descriptors--> warden --clone3--> setup process --CLONE_PARENT--> init, program
  *   front <--event------------------ warden <--frames, pidfds, waitid--'
  *
+ * While no request has come it makes a shell ahead (box.h), which most requests fit into.
+ *
  * Should: obey a closed table of requests, each in some states only; end the box and itself when
  * the front is gone. Mustn't: parse text from anybody but the kernel, open a path it was given,
  * allocate, or print. Anything unexpected from the front ends it. */
 #include "base/fd.h"
+#include "base/message.h"
 #include "kernel/sys.h"
 #include "warden/box.h"
 
@@ -40,7 +43,6 @@ static void on_run(int *fds)
 {
         gb_error *err = &box.error;
 
-        box_init(&box);
         if (box_create(&box, &request.spec, fds, err) < 0) {
                 box.failed = true;
                 box_stop(&box, WARDEN_STOP_NONE, 0);
@@ -58,15 +60,15 @@ static void on_stop(int *fds)
         box_stop(&box, WARDEN_STOP_ASKED, request.value);
 }
 
-/* A request that races with the end of its box is late, not wrong: DEAD and NONE ignore it. */
+/* A request that races with the end of its box is late, not wrong: it is ignored. */
 #define IN(state) (1U << (state))
 static const struct {
         unsigned states, ignored;
         void (*handle)(int *fds);
 } table[WARDEN_REQUEST_COUNT] = {
-        [WARDEN_RUN] = {IN(BOX_NONE), 0, on_run},
-        [WARDEN_SIGNAL] = {IN(BOX_BUILDING) | IN(BOX_RUNNING), IN(BOX_NONE), on_signal},
-        [WARDEN_STOP] = {IN(BOX_BUILDING) | IN(BOX_RUNNING), IN(BOX_NONE), on_stop},
+        [WARDEN_RUN] = {IN(BOX_NONE) | IN(BOX_SHELL), 0, on_run},
+        [WARDEN_SIGNAL] = {IN(BOX_BUILDING) | IN(BOX_RUNNING), IN(BOX_NONE) | IN(BOX_SHELL), on_signal},
+        [WARDEN_STOP] = {IN(BOX_BUILDING) | IN(BOX_RUNNING), IN(BOX_NONE) | IN(BOX_SHELL), on_stop},
 };
 
 static bool request_valid(ssize_t size, uint32_t n_fds)
@@ -85,34 +87,17 @@ static bool request_valid(ssize_t size, uint32_t n_fds)
 /* False: the front is gone or broke the protocol. */
 static bool serve_request(void)
 {
-        union {
-                char bytes[CMSG_SPACE(sizeof(int) * BOX_FDS_MAX)];
-                struct cmsghdr align;
-        } control;
-        struct iovec iov = {.iov_base = &request, .iov_len = sizeof(request)};
-        struct msghdr msg = {
-                .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes),
-        };
-        int fds[BOX_FDS_MAX];
-        uint32_t n_fds = 0;
+        int fds[BOX_FDS_MAX], n_fds;
 
-        ssize_t n = recvmsg(WARDEN_SOCKET_FD, &msg, MSG_CMSG_CLOEXEC);
-        if (n < 0)
-                return errno == EINTR;
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-                        n_fds = (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-                        memcpy(fds, CMSG_DATA(c), sizeof(int) * n_fds);
-                }
-
-        bool valid = n > 0 && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && request_valid(n, n_fds);
+        ssize_t n = message_receive(WARDEN_SOCKET_FD, 0, &request, sizeof(request), fds, &n_fds);
+        bool valid = n > 0 && request_valid(n, (uint32_t)n_fds);
         if (valid) {
                 if (table[request.kind].states & IN(box.state))
                         table[request.kind].handle(fds);
                 else
                         valid = table[request.kind].ignored & IN(box.state);
         }
-        for (uint32_t i = 0; i < n_fds; i++)
+        for (int i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
         return valid;
 }
@@ -126,11 +111,26 @@ static int poll_timeout(void)
         return next <= now ? 0 : (int)MIN((next - now + 999) / 1000, (uint64_t)60000);
 }
 
-static void report_end(void)
+/* Makes the next box ahead, for the user that most have inside. */
+static void prepare(void)
 {
+        box_init(&box);
+        if (!GLOVEBOX_TEST_LAYERS) /* those want their layers off from the start */
+                box_prepare(&box, BOX_UID_DEFAULT, BOX_UID_DEFAULT);
+}
+
+/* False: this warden was wanted for one box only. */
+static bool report_end(void)
+{
+        bool once = box.spec.flags & BOX_ONCE;
+
         send_event(box.failed ? WARDEN_FAILED : WARDEN_ENDED);
         box_done(&box);
-        box_init(&box);
+        if (once)
+                box_init(&box);
+        else
+                prepare();
+        return !once;
 }
 
 static void serve(void)
@@ -140,22 +140,25 @@ static void serve(void)
                         {.fd = WARDEN_SOCKET_FD, .events = POLLIN},
                         {.fd = box.socket, .events = POLLIN},
                         {.fd = box.setup_pidfd, .events = POLLIN},
-                        {.fd = box.program_pidfd, .events = POLLIN},
+                        {.fd = box.program_ended ? -1 : box.program_pidfd, .events = POLLIN},
                 };
                 if (poll(fds, ARRAY_SIZE(fds), poll_timeout()) < 0 && errno != EINTR)
                         return;
-                if (fds[1].revents && box_on_frame(&box) && !box.announced) {
-                        box.announced = true;
-                        send_event(WARDEN_STARTED);
-                        box_sweep(&box);
-                }
+                if (fds[1].revents)
+                        box_on_frame(&box);
                 if (fds[2].revents || fds[3].revents)
                         box_on_end(&box);
+                if (box.executed && !box.announced) {
+                        box.announced = true;
+                        send_event(WARDEN_STARTED);
+                        if (box.state == BOX_RUNNING)
+                                box_sweep(&box);
+                }
                 box_sample(&box, monotonic_usec());
                 if (fds[0].revents && !serve_request())
                         return;
-                if (box.state == BOX_DEAD)
-                        report_end();
+                if (box.state == BOX_DEAD && !report_end())
+                        return;
         }
 }
 
@@ -172,7 +175,7 @@ int main(void)
                 return 1;
         sys_close_range(WARDEN_SOCKET_FD + 1, ~0U, 0);
 
-        box_init(&box);
+        prepare();
         serve();
         if (box.state != BOX_NONE)
                 box_stop(&box, WARDEN_STOP_NONE, 0);

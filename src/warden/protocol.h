@@ -16,6 +16,7 @@
 
 #define WARDEN_PROTOCOL_VERSION 1
 #define WARDEN_SOCKET_FD 3 /* where the warden finds its end */
+#define BOX_UID_DEFAULT 1000 /* of the user inside, and of its group */
 
 /* ---- descriptors that come with a box ---- */
 
@@ -48,6 +49,7 @@ enum box_flags {
         BOX_ROOT_WRITABLE = 1 << 1,
         BOX_UNIFIED_CONTROLLERS = 1 << 2,
         BOX_LANDLOCK = 1 << 3,
+        BOX_ONCE = 1 << 4, /* the warden ends with this box */
 };
 
 /* Layers that a build for the escape tests can leave out, to see what the others still stop. */

@@ -13,22 +13,32 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Opens the parent of path below root, making directories on the way; *ret_name is its last part. */
-static int open_parent(int root, const char *path, const char **ret_name)
+/* The directory that the last op was in: ops come in groups, so it is often the next one's too. */
+struct parent {
+        char path[BOX_PATH_MAX];
+        int fd;
+};
+
+/* Opens the directory of path (its first `size` bytes) below root, making what is missing. */
+static int open_dir(int root, const char *path, size_t size)
 {
-        char part[BOX_PATH_MAX];
         _cleanup_close_ int dir = fcntl(root, F_DUPFD_CLOEXEC, 3);
+        const char *end = path + size;
+        char part[BOX_PATH_MAX];
 
         if (dir < 0)
                 return -errno;
-        for (;;) {
-                while (*path == '/')
+        while (path < end) {
+                while (path < end && *path == '/')
                         path++;
-                const char *end = strchrnul(path, '/');
-                if (*end == '\0')
+                size_t length = 0;
+                while (path + length < end && path[length] != '/')
+                        length++;
+                if (length == 0)
                         break;
-                memcpy(part, path, (size_t)(end - path));
-                part[end - path] = '\0';
+                memcpy(part, path, length);
+                part[length] = '\0';
+                path += length;
                 if (strcmp(part, "..") == 0)
                         return -EINVAL;
                 if (mkdirat(dir, part, 0755) < 0 && errno != EEXIST)
@@ -38,12 +48,29 @@ static int open_parent(int root, const char *path, const char **ret_name)
                         return -errno;
                 safe_close(dir);
                 dir = next;
-                path = end;
         }
-        if (*path == '\0' || strcmp(path, "..") == 0 || strcmp(path, ".") == 0)
-                return -EINVAL;
-        *ret_name = path;
         return TAKE_FD(dir);
+}
+
+/* Makes parent the directory of path; *ret_name is the last part of path. */
+static int enter_parent(struct parent *parent, int root, const char *path, const char **ret_name)
+{
+        const char *name = strrchr(path, '/') + 1; /* payload_valid(): path begins with a slash */
+        size_t size = (size_t)(name - path);
+
+        if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+                return -EINVAL;
+        *ret_name = name;
+        if (parent->fd >= 0 && strlen(parent->path) == size && memcmp(parent->path, path, size) == 0)
+                return 0;
+        int fd = open_dir(root, path, size);
+        if (fd < 0)
+                return fd;
+        safe_close(parent->fd);
+        parent->fd = fd;
+        memcpy(parent->path, path, size);
+        parent->path[size] = '\0';
+        return 0;
 }
 
 static int make_dir(int parent, const char *name, unsigned mode)
@@ -65,43 +92,39 @@ static int make_file(int parent, const char *name, const struct payload *p, cons
         return fchmod(fd, op->mode) < 0 ? -errno : 0;
 }
 
-static int bind_source(struct setup *s, const struct box_op *op, int parent, const char *name)
+static int bind_source(struct root_plan *p, const struct box_op *op, int parent, const char *name)
 {
         _cleanup_close_ int tree = -1, target = -1;
 
-        if (op->source >= (uint32_t)s->n_sources)
+        if (op->source >= p->order->n_sources)
                 return -EINVAL;
-        if (op->flags & BOX_OP_BIND_FILE) {
-                safe_close(openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444));
-                target = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        } else {
+        if (op->flags & BOX_OP_BIND_FILE)
+                target = openat(parent, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+        else
                 target = make_dir(parent, name, 0755);
-        }
         if (target < 0)
-                return -errno;
+                return op->flags & BOX_OP_BIND_FILE ? -errno : target;
 
-        struct setup_source *source = &s->sources[op->source];
-        if (source->detached) {
-                tree = TAKE_FD(source->fd);
-        } else {
-                tree = mount_clone_tree_here(source->fd, source->mount_flags);
-        }
+        if (p->order->detached)
+                tree = TAKE_FD(p->sources[op->source]);
+        else
+                tree = mount_clone_tree_here(p->sources[op->source], p->order->mount_flags[op->source]);
         return tree < 0 ? tree : mount_attach(tree, target);
 }
 
 /* Mounts a new file system on a new directory; returns a descriptor of its root. */
-static int mount_new(struct setup *s, const struct box_op *op, int parent, const char *name)
+static int mount_new(struct root_plan *p, const struct box_op *op, int parent, const char *name)
 {
         struct mount_tmpfs_options options = {
                 .size_bytes = op->size_bytes, .inodes = op->inodes, .mode = op->mode,
-                .uid = s->spec->uid, .gid = s->spec->gid,
+                .uid = p->order->spec.uid, .gid = p->order->spec.gid,
         };
         _cleanup_close_ int target = make_dir(parent, name, 0755);
         if (target < 0)
                 return target;
 
         _cleanup_close_ int mount = op->kind == BOX_OP_TMPFS ? mount_new_tmpfs(&options)
-                                  : op->kind == BOX_OP_PROC  ? TAKE_FD(s->proc)
+                                  : op->kind == BOX_OP_PROC  ? TAKE_FD(p->proc)
                                                              : mount_new_devpts();
         if (mount < 0)
                 return mount;
@@ -109,47 +132,48 @@ static int mount_new(struct setup *s, const struct box_op *op, int parent, const
         return r < 0 ? r : TAKE_FD(mount);
 }
 
-static int do_op(const struct payload *p, const struct box_op *op, struct setup *s, int root_fd, int *watch, int *n_watch)
+static int do_op(struct root_plan *p, const struct box_op *op, int parent, const char *name)
 {
-        const char *name;
-        _cleanup_close_ int parent = open_parent(root_fd, op->path, &name);
         _cleanup_close_ int made = -1;
 
-        if (parent < 0)
-                return parent;
         switch (op->kind) {
         case BOX_OP_DIR:
                 made = make_dir(parent, name, op->mode);
                 return made < 0 ? made : 0;
         case BOX_OP_SYMLINK:
-                return symlinkat((const char *)p + op->data.offset, parent, name) < 0 ? -errno : 0;
+                return symlinkat((const char *)p->payload + op->data.offset, parent, name) < 0 ? -errno : 0;
         case BOX_OP_FILE:
-                return make_file(parent, name, p, op);
+                return make_file(parent, name, p->payload, op);
         case BOX_OP_BIND:
-                return bind_source(s, op, parent, name);
+                return bind_source(p, op, parent, name);
         case BOX_OP_TMPFS:
         case BOX_OP_PROC:
         case BOX_OP_DEVPTS:
-                made = mount_new(s, op, parent, name);
+                made = mount_new(p, op, parent, name);
                 if (made < 0)
                         return made;
-                if (op->kind == BOX_OP_TMPFS && *n_watch < BOX_WRITABLE_MAX)
-                        watch[(*n_watch)++] = TAKE_FD(made);
+                if (op->kind == BOX_OP_TMPFS && p->n_watch < BOX_WRITABLE_MAX)
+                        p->watch[p->n_watch++] = TAKE_FD(made);
                 return 0;
         default:
                 return -EINVAL;
         }
 }
 
-int root_build(const struct payload *payload, struct setup *s, int root_fd, int *watch, int *n_watch,
-               const struct box_op **failed)
+int root_build(struct root_plan *p, int root_fd)
 {
-        for (uint32_t i = 0; i < payload->n_ops; i++) {
-                int r = do_op(payload, &payload->ops[i], s, root_fd, watch, n_watch);
-                if (r < 0) {
-                        *failed = &payload->ops[i];
-                        return r;
-                }
+        struct parent parent = {.fd = -1};
+        int r = 0;
+
+        for (uint32_t i = 0; r == 0 && i < p->payload->n_ops; i++) {
+                const struct box_op *op = &p->payload->ops[i];
+                const char *name = NULL;
+                r = enter_parent(&parent, root_fd, op->path, &name);
+                if (r == 0)
+                        r = do_op(p, op, parent.fd, name);
+                if (r < 0)
+                        p->failed = op;
         }
-        return 0;
+        safe_close(parent.fd);
+        return r;
 }

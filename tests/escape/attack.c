@@ -520,7 +520,10 @@ static void trinity(void)
                                     SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_setitimer};
         static const unsigned long interesting[] = {0, 1, 2, 4095, 4096, 0x7fffffff, 0x80000000, 0xffffffff, ~0UL, ~0UL - 4095,
                                                     0xffffffff80000000UL, 0xffff888000000000UL, 0xffffffffff600000UL, 0x8000000000000000UL};
-        volatile long *made = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        /* Between guards, lest a call writes over the counter. */
+        char *guarded = mmap(NULL, 3 * 4096, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        volatile long *made = (volatile long *)(guarded + 4096);
+        mprotect(guarded + 4096, 4096, PROT_READ | PROT_WRITE);
         time_t end = time(NULL) + TRINITY_SECONDS;
         int null = open("/dev/null", O_RDWR);
 

@@ -26,7 +26,6 @@ static const struct {
         {"devpts", "/dev/pts", "mode=0620,ptmxmode=0666", MS_NOSUID | MS_NOEXEC},
         {"tmpfs", "/dev/shm", "mode=1777", MS_NOSUID | MS_NODEV},
         {"tmpfs", "/run", "mode=0755", MS_NOSUID | MS_NODEV},
-        {"tmpfs", "/tmp", "mode=1777", MS_NOSUID | MS_NODEV},
         {"cgroup2", "/sys/fs/cgroup", "nsdelegate,memory_recursiveprot", MS_NOSUID | MS_NODEV | MS_NOEXEC},
 };
 

@@ -9,6 +9,7 @@
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "base/fd.h"
+#include "base/message.h"
 #include "base/path.h"
 
 #include <errno.h>
@@ -80,32 +81,6 @@ static int take_warden(struct backend_box *box, gb_error *err)
         return spawn_warden(&box->socket, &box->warden, err);
 }
 
-static int send_request(int socket, const struct warden_request *request, const int *fds, uint32_t n_fds)
-{
-        union {
-                char bytes[CMSG_SPACE(sizeof(int) * BOX_FDS_MAX)];
-                struct cmsghdr align;
-        } control;
-        struct iovec iov = {.iov_base = (void *)(uintptr_t)request, .iov_len = sizeof(*request)};
-        struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-        if (n_fds > 0) {
-                memset(&control, 0, sizeof(control));
-                msg.msg_control = control.bytes;
-                msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-                struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-                c->cmsg_level = SOL_SOCKET;
-                c->cmsg_type = SCM_RIGHTS;
-                c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-                memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
-        }
-        ssize_t n;
-        do
-                n = sendmsg(socket, &msg, MSG_NOSIGNAL);
-        while (n < 0 && errno == EINTR);
-        return n < 0 ? -errno : 0;
-}
-
 static int plan_descriptors(struct box_plan *plan, const struct native_host *host, const struct box_request *request,
                             gb_error *err)
 {
@@ -169,7 +144,8 @@ static int start_box(const struct box_request *request, const struct native_host
 
         message->spec.n_fds = plan->n_fds;
         memcpy(message->spec.fds, plan->fds, sizeof(plan->fds));
-        r = send_request(box->socket, message, plan->fd_values, plan->n_fds);
+        message->spec.flags |= BOX_ONCE;
+        r = message_send(box->socket, message, sizeof(*message), plan->fd_values, (int)plan->n_fds);
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "the warden does not answer: %s", strerror(-r));
         return 0;
@@ -265,7 +241,7 @@ static void native_ask(struct backend_box *box, uint32_t kind, uint32_t value)
         struct warden_request request = {.version = WARDEN_PROTOCOL_VERSION, .kind = kind, .value = value};
 
         if (!box->over)
-                (void)send_request(box->socket, &request, NULL, 0); /* a dead warden shows at its socket */
+                (void)message_send(box->socket, &request, sizeof(request), NULL, 0); /* a dead warden shows at its socket */
 }
 
 static void native_signal(struct backend_box *box, int sig)
