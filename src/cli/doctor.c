@@ -5,9 +5,9 @@
 #include "backend/native/admit.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/host.h"
 #include "cli/output.h"
 #include "cli/settings.h"
-#include "engine/host.h"
 #include "engine/result.h"
 
 #include <errno.h>
@@ -40,10 +40,8 @@ static void admit(struct diagnosis *d)
         struct box_spec spec = {0};
 
         native_host_probe(&host, false);
-        int r = native_admit(&host, &request, &spec, &d->controls, &d->refusal);
+        (void)native_admit(&host, &request, &spec, &d->controls, &d->refusal); /* the refusal tells */
         native_host_done(&host);
-        if (r < 0)
-                return;
         /* What admission takes for granted, and the start of a box would find missing. */
         for (size_t i = 0; i < d->report.n; i++) {
                 const struct host_finding *f = &d->report.findings[i];
@@ -97,7 +95,7 @@ static int write_controls(struct buffer *out, const struct diagnosis *d, bool co
 {
         static const enum host_state states[] = {[CONTROL_UNKNOWN] = HOST_MISSING, [CONTROL_ENFORCED] = HOST_OK,
                                                  [CONTROL_WEAKER] = HOST_WEAKER, [CONTROL_OFF] = HOST_MISSING};
-        int r = buffer_printf(out, "\nA run under the policy \"%s\" of %s would have:\n", d->policy->trust, d->policy->origin);
+        int r = buffer_printf(out, "\nA run under the policy \"%s\" of %s, once admitted, has:\n", d->policy->trust, d->policy->origin);
 
         for (int i = 0; i < CONTROL_COUNT && r == 0; i++) {
                 const struct control_status *s = &d->controls.status[i];
@@ -120,6 +118,8 @@ static int write_text(struct buffer *out, const struct diagnosis *d, bool colour
                 return r;
         if (d->refusal.code == GB_E_NONE)
                 return buffer_printf(out, "\nThis policy can be enforced for this user.\n");
+        if (d->refusal.code != GB_E_UNENFORCEABLE)
+                return buffer_printf(out, "\nNo run is possible for this user: %s\n", d->refusal.message);
         return buffer_printf(out, "\nThis policy CANNOT be enforced for this user: %s\n", d->refusal.message);
 }
 

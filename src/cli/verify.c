@@ -234,12 +234,13 @@ static void name_rows(struct verify *v)
                 judge(&v->rows[i], OUTCOME_FAIL, "it was not run");
 }
 
-/* All rows. An error is one that would be the same for each of them. */
+/* All rows. An error is one that would be the same for each of them: not even the first box can
+ * be made. */
 static int attack(struct verify *v, gb_error *err)
 {
         for (int id = 0; id < PROBE_COUNT && !signals_pending(); id++) {
                 int r = run_check(v, (enum probe_id)id, err);
-                if (r < 0 && err->code == GB_E_UNENFORCEABLE)
+                if (r < 0 && (id == 0 || err->code == GB_E_UNENFORCEABLE))
                         return r;
                 if (id == PROBE_survivor)
                         check_cgroups(v);

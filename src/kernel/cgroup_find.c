@@ -305,8 +305,9 @@ static void explain_v2(struct finder *f, int r)
                 set_why(f->host, "no control group of ours has the controllers memory and pids: run glovebox as "
                         "root or under " DELEGATE_ADVICE);
         else if (r == -EBUSY)
-                set_why(f->host, "our control group has processes of its own and none above it may be divided: run "
-                        "glovebox as root or under " DELEGATE_ADVICE ", or set GLOVEBOX_CGROUP");
+                set_why(f->host, "our control group has processes of its own and none above it may be divided: use "
+                        DELEGATE_ADVICE "; in a container first move all processes to a group below "
+                        "(mkdir /sys/fs/cgroup/main)");
         else
                 set_why(f->host, "no control group may be divided by this user (%s): run glovebox as root or under "
                         DELEGATE_ADVICE ", or set GLOVEBOX_CGROUP", strerror(-r));

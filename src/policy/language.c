@@ -20,7 +20,7 @@
 static const char builtin_text[] =
         "languages:\n"
         "  python: {aliases: [python3, py], extensions: [py], file: main.py, run: [python3, '{file}'],\n"
-        "    env: {PYTHONDONTWRITEBYTECODE: 1, PYTHONPATH: /sandbox}, memory_min: 16m}\n"
+        "    env: {PYTHONDONTWRITEBYTECODE: 1, PYTHONPATH: /sandbox, PYTHONSAFEPATH: 1}, memory_min: 16m}\n"
         "  bash: {extensions: [bash], file: main.bash, run: [bash, '{file}']}\n"
         "  sh: {extensions: [sh], file: main.sh, run: [sh, '{file}']}\n";
 

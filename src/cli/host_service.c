@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The checks of programs: our own helpers, container engines, interpreters. */
-#include "engine/host.h"
+#include "cli/host.h"
 
 #include "base/fd.h"
 #include "base/limits.h"

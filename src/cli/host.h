@@ -2,8 +2,8 @@
  *
  * What this host offers to boxes, for people: `glovebox doctor` shows it. Nothing here decides
  * about a run (that is the backend's admission), and nothing is changed on the host. */
-#ifndef ENGINE_HOST_H
-#define ENGINE_HOST_H
+#ifndef CLI_HOST_H
+#define CLI_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>

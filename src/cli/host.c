@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/host.h"
+#include "cli/host.h"
 
 #include "base/macro.h"
 

@@ -6,7 +6,7 @@
  * into all that a box gets, waits until its ids are mapped, mounts a tmpfs there (some hosts
  * give the namespace but no rights in it) and ends. It has its own memory, opens nothing that
  * others could see, and dies with us. */
-#include "engine/host.h"
+#include "cli/host.h"
 
 #include "base/fd.h"
 #include "base/limits.h"
