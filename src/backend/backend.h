@@ -21,7 +21,8 @@ struct box_request {
         const char *code;
         size_t code_size;
         char *const *args;
-        int workspace_fd; /* O_PATH directory on the host, or -1: private */
+        int workspace_fd; /* directory on the host, or -1: private */
+        const int *mount_fds; /* of the policy's mounts, in order: directories or regular files */
         const char *rootfs; /* or NULL: the host's */
         uid_t uid;
         gid_t gid;

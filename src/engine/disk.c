@@ -19,7 +19,6 @@
 struct walk {
         DIR *stack[DISK_DEPTH_MAX];
         int depth;
-        uint64_t max_inodes;
         struct disk_usage usage;
 };
 
@@ -52,21 +51,34 @@ static void visit(struct walk *w, const char *name)
         if (!S_ISDIR(st.st_mode))
                 return;
         if (w->depth == DISK_DEPTH_MAX) {
-                w->usage.too_deep = true;
+                w->usage.hidden = true;
                 return;
         }
-        /* One that cannot be opened (made 000 by the program) is still counted as an inode. */
-        (void)push(w, openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+        int r = push(w, openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+        w->usage.hidden = w->usage.hidden || r == -EACCES || r == -EPERM;
 }
 
-int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *ret)
+static int measure_file(int fd, struct disk_usage *usage)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        usage->inodes++;
+        usage->bytes += (uint64_t)st.st_blocks * 512;
+        return 0;
+}
+
+int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage)
 {
         _cleanup_free_ struct walk *w = calloc(1, sizeof(*w));
 
         if (!w)
                 return -ENOMEM;
-        w->max_inodes = max_inodes;
+        w->usage = *usage;
         int r = push(w, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (r == -ENOTDIR)
+                return measure_file(fd, usage);
         if (r < 0)
                 return r;
         while (w->depth > 0) {
@@ -76,7 +88,7 @@ int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *ret)
                 else
                         visit(w, entry->d_name);
         }
-        *ret = w->usage;
+        *usage = w->usage;
         return 0;
 }
 
@@ -87,25 +99,47 @@ static uint64_t free_bytes(int fd)
         return fstatfs(fd, &st) < 0 ? UINT64_MAX : (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
 }
 
-int disk_watch_init(struct disk_watch *w, int fd, uint64_t limit_bytes, uint64_t limit_inodes)
+void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes)
 {
-        *w = (struct disk_watch){.fd = fd, .limit_bytes = limit_bytes, .limit_inodes = limit_inodes};
-        w->floor_bytes = MIN((uint64_t)FREE_FLOOR_BYTES, free_bytes(fd) / 2);
+        *w = (struct disk_watch){.limit_bytes = limit_bytes, .limit_inodes = limit_inodes};
+}
+
+int disk_watch_add(struct disk_watch *w, int fd)
+{
+        if (w->n >= DISK_PLACES_MAX)
+                return -E2BIG;
+        uint64_t room = free_bytes(fd);
+        /* Where a run cannot reach the floor within its limit there is none: a small file system, or
+         * a directory whose quota shows as its size. */
+        w->floors[w->n] = room > w->limit_bytes * 2 ? MIN((uint64_t)FREE_FLOOR_BYTES, room / 2) : 0;
+        w->fds[w->n++] = fd;
         return disk_measure(fd, UINT64_MAX - 1, &w->before);
 }
 
-bool disk_watch_over(struct disk_watch *w)
+static uint64_t grown(uint64_t now, uint64_t before)
+{
+        return now > before ? now - before : 0;
+}
+
+enum disk_state disk_watch_look(struct disk_watch *w)
 {
         uint64_t start = monotonic_usec();
-        struct disk_usage now;
+        struct disk_usage now = {0};
 
-        if (disk_measure(w->fd, w->before.inodes + w->limit_inodes, &now) < 0)
-                return false;
+        for (size_t i = 0; i < w->n; i++) {
+                int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &now);
+                now.hidden = now.hidden || r == -EACCES || r == -EPERM;
+        }
         w->took_usec = monotonic_usec() - start;
-        uint64_t bytes = now.bytes > w->before.bytes ? now.bytes - w->before.bytes : 0;
-        uint64_t inodes = now.inodes > w->before.inodes ? now.inodes - w->before.inodes : 0;
+        uint64_t bytes = grown(now.bytes, w->before.bytes), inodes = grown(now.inodes, w->before.inodes);
         w->peak_bytes = MAX(w->peak_bytes, bytes);
         w->peak_inodes = MAX(w->peak_inodes, inodes);
-        return bytes > w->limit_bytes || inodes > w->limit_inodes || (now.too_deep && !w->before.too_deep) ||
-               free_bytes(w->fd) < w->floor_bytes;
+        if (bytes > w->limit_bytes || inodes > w->limit_inodes)
+                return DISK_OVER;
+        if (now.hidden && !w->before.hidden)
+                return DISK_HIDDEN;
+        for (size_t i = 0; i < w->n; i++)
+                if (free_bytes(w->fds[i]) < w->floors[i])
+                        return DISK_HOST_FULL;
+        return DISK_FINE;
 }

@@ -6,29 +6,39 @@
 #define ENGINE_DISK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/limits.h"
+
 #define DISK_DEPTH_MAX 128 /* directories nested deeper count as over the limit */
+#define DISK_PLACES_MAX (MOUNT_COUNT_MAX + 1)
 
 struct disk_usage {
         uint64_t bytes, inodes;
-        bool too_deep;
+        bool hidden; /* a directory was too deep, or closed to us: what is in it is not known */
 };
 
+enum disk_state { DISK_FINE, DISK_OVER, DISK_HIDDEN, DISK_HOST_FULL };
+
+/* The writable places of a run on the host, taken together. */
 struct disk_watch {
-        int fd; /* borrowed */
+        int fds[DISK_PLACES_MAX]; /* borrowed: directories or files, O_PATH will do */
+        uint64_t floors[DISK_PLACES_MAX]; /* of free space on the file system of each */
+        size_t n;
         uint64_t limit_bytes, limit_inodes;
-        uint64_t floor_bytes; /* of free space on the file system */
         struct disk_usage before;
         uint64_t peak_bytes, peak_inodes; /* growth */
         uint64_t took_usec;               /* the last look */
 };
 
-/* Walks the tree below fd; stops as soon as more than max_inodes were seen. */
-int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *ret);
+/* Adds what is at fd (a tree, or one file) to *usage; stops as soon as it holds more than max_inodes. */
+int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage);
 
-int disk_watch_init(struct disk_watch *w, int fd, uint64_t limit_bytes, uint64_t limit_inodes);
-/* Looks again. True when a limit is passed. */
-bool disk_watch_over(struct disk_watch *w);
+void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes);
+/* Before the run: adds a place and what it holds now. */
+int disk_watch_add(struct disk_watch *w, int fd);
+/* Looks again. */
+enum disk_state disk_watch_look(struct disk_watch *w);
 
 #endif

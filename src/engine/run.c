@@ -44,6 +44,7 @@ struct run {
         struct pump pump;
         struct disk_watch disk;
         int workspace_fd;
+        int mount_fds[MOUNT_COUNT_MAX];
         int child_fds[3]; /* the box's ends, until it has them */
         uint64_t asked_usec;
         unsigned cancels;
@@ -100,6 +101,16 @@ static void on_output(evutil_socket_t fd, short what, void *data)
         read_output(data);
 }
 
+/* True when the run has to end for what it wrote on the host. */
+static bool look_at_disk(struct run *r)
+{
+        enum disk_state state = r->disk.n > 0 ? disk_watch_look(&r->disk) : DISK_FINE;
+
+        r->result->facts.disk_hidden = state == DISK_HIDDEN;
+        r->result->facts.host_full = state == DISK_HOST_FULL;
+        return state != DISK_FINE;
+}
+
 static void take_end(struct run *r, const struct box_end *end)
 {
         static const enum stop_reason reasons[] = {
@@ -117,7 +128,7 @@ static void take_end(struct run *r, const struct box_end *end)
         facts->memory_peak_bytes = end->memory_peak_bytes;
         facts->pids_peak = end->pids_peak;
         /* The last look: what a short program wrote between two looks counts as well. */
-        if (r->workspace_fd >= 0 && disk_watch_over(&r->disk) && facts->stop == STOP_NONE && end->stop == BOX_STOP_NONE)
+        if (facts->stop == STOP_NONE && end->stop == BOX_STOP_NONE && look_at_disk(r))
                 facts->stop = STOP_DISK;
         facts->disk_peak_bytes = end->disk_peak_bytes + r->disk.peak_bytes;
         facts->inodes_peak = end->inodes_peak + r->disk.peak_inodes;
@@ -178,7 +189,7 @@ static void on_disk(evutil_socket_t fd, short what, void *data)
 {
         struct run *r = data;
 
-        if (disk_watch_over(&r->disk)) {
+        if (look_at_disk(r)) {
                 stop(r, STOP_DISK);
                 return;
         }
@@ -186,6 +197,14 @@ static void on_disk(evutil_socket_t fd, short what, void *data)
         uint64_t pause_usec = MAX(SAMPLE_PERIOD_USEC, r->disk.took_usec * 10);
         struct timeval next = {.tv_sec = (time_t)(pause_usec / 1000000), .tv_usec = (suseconds_t)(pause_usec % 1000000)};
         event_add(r->disk_event, &next);
+}
+
+/* Adds a writable place to what is watched. */
+static int watch_place(struct run *r, int fd, const char *path, gb_error *err)
+{
+        int e = disk_watch_add(&r->disk, fd);
+
+        return e < 0 ? error_set(err, GB_E_USAGE, -e, "cannot measure what is in %s: %s", path, strerror(-e)) : 0;
 }
 
 static int open_workspace(struct run *r, gb_error *err)
@@ -200,9 +219,27 @@ static int open_workspace(struct run *r, gb_error *err)
                                  errno == ENOENT ? "; make the directory first" : "");
         if (faccessat(r->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
                 return error_set(err, GB_E_USAGE, errno, "cannot write to the workspace %s: %s", path, strerror(errno));
-        int e = disk_watch_init(&r->disk, r->workspace_fd, r->request->policy->disk_limit_bytes, r->request->policy->inode_limit);
-        if (e < 0)
-                return error_set(err, GB_E_INTERNAL, -e, "cannot measure the workspace %s: %s", path, strerror(-e));
+        return watch_place(r, r->workspace_fd, path, err);
+}
+
+/* Opened here, once: what is mounted is what is watched. */
+static int open_mounts(struct run *r, gb_error *err)
+{
+        const struct policy *policy = r->request->policy;
+
+        for (size_t i = 0; i < policy->n_mounts; i++) {
+                const struct policy_mount *m = &policy->mounts[i];
+                struct stat st;
+                int fd = r->mount_fds[i] = open(m->source, O_PATH | O_CLOEXEC);
+                if (fd < 0 || fstat(fd, &st) < 0)
+                        return error_set(err, GB_E_NOT_FOUND, errno, "cannot mount %s: %s", m->source, strerror(errno));
+                if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+                        return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be mounted",
+                                         m->source);
+                int e = m->writable ? watch_place(r, fd, m->source, err) : 0;
+                if (e < 0)
+                        return e;
+        }
         return 0;
 }
 
@@ -237,7 +274,7 @@ static int add_events(struct run *r)
         r->disk_event = event_new(r->base, -1, 0, on_disk, r);
         if (!r->backend_event || !r->grace_event || !r->disk_event || event_add(r->backend_event, NULL) < 0)
                 return -ENOMEM;
-        if (r->workspace_fd >= 0 && event_add(r->disk_event, &first) < 0)
+        if (r->disk.n > 0 && event_add(r->disk_event, &first) < 0)
                 return -ENOMEM;
         if (r->request->cancel_fd >= 0) {
                 r->cancel_event = event_new(r->base, r->request->cancel_fd, EV_READ | EV_PERSIST, on_cancel, r);
@@ -275,6 +312,8 @@ static void run_done(struct run *r)
         for (int i = 0; i < 3; i++)
                 r->child_fds[i] = safe_close(r->child_fds[i]);
         r->workspace_fd = safe_close(r->workspace_fd);
+        for (size_t i = 0; i < ARRAY_SIZE(r->mount_fds); i++)
+                r->mount_fds[i] = safe_close(r->mount_fds[i]);
         if (r->box)
                 r->backend->free(r->box);
         free(r->chunk);
@@ -285,7 +324,10 @@ static int start(struct run *r, gb_error *err)
 {
         const struct run_request *q = r->request;
 
+        disk_watch_init(&r->disk, q->policy->disk_limit_bytes, q->policy->inode_limit);
         int e = open_workspace(r, err);
+        if (e == 0)
+                e = open_mounts(r, err);
         if (e == 0)
                 e = open_pipes(r, err);
         if (e < 0)
@@ -293,6 +335,7 @@ static int start(struct run *r, gb_error *err)
         struct box_request request = {
                 .policy = q->policy, .language = q->language, .code_name = q->code_name ? q->code_name : q->language->file,
                 .code = q->code, .code_size = q->code_size, .args = q->args, .workspace_fd = r->workspace_fd,
+                .mount_fds = r->mount_fds,
                 .rootfs = q->rootfs, .uid = q->uid, .gid = q->gid,
                 .stdio = {r->child_fds[0], r->child_fds[1], r->child_fds[2]},
         };
@@ -356,6 +399,8 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
                 .request = request, .backend = &backend_native, .workspace_fd = -1, .child_fds = {-1, -1, -1},
                 .asked_usec = monotonic_usec(), .pump = PUMP_INIT,
         };
+        for (size_t i = 0; i < ARRAY_SIZE(r.mount_fds); i++)
+                r.mount_fds[i] = -1;
         for (int i = 0; i < 2; i++)
                 r.outputs[i] = (struct run_output){.run = &r, .stream = i == 0 ? RUN_STDOUT : RUN_STDERR, .fd = -1};
 

@@ -59,7 +59,7 @@ static void write_file(int dir, const char *name, size_t size)
 static void test_counts_blocks_and_inodes(void **state)
 {
         struct tree *t = *state;
-        struct disk_usage usage;
+        struct disk_usage usage = {0};
 
         write_file(t->fd, "a", 1 * MIB);
         assert_int_equal(mkdirat(t->fd, "d", 0755), 0);
@@ -68,13 +68,13 @@ static void test_counts_blocks_and_inodes(void **state)
         assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
         assert_int_equal(usage.inodes, 4);
         assert_true(usage.bytes >= 2 * MIB && usage.bytes < 3 * MIB);
-        assert_false(usage.too_deep);
+        assert_false(usage.hidden);
 }
 
 static void test_hard_links_count_once(void **state)
 {
         struct tree *t = *state;
-        struct disk_usage usage;
+        struct disk_usage usage = {0};
         char name[16];
 
         write_file(t->fd, "a", 1 * MIB);
@@ -89,7 +89,7 @@ static void test_hard_links_count_once(void **state)
 static void test_sparse_files_count_blocks(void **state)
 {
         struct tree *t = *state;
-        struct disk_usage usage;
+        struct disk_usage usage = {0};
         _cleanup_close_ int fd = openat(t->fd, "sparse", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 
         assert_int_equal(ftruncate(fd, (off_t)GIB), 0);
@@ -100,7 +100,7 @@ static void test_sparse_files_count_blocks(void **state)
 static void test_stops_at_the_inode_limit(void **state)
 {
         struct tree *t = *state;
-        struct disk_usage usage;
+        struct disk_usage usage = {0};
         char name[16];
 
         for (int i = 0; i < 50; i++) {
@@ -114,7 +114,7 @@ static void test_stops_at_the_inode_limit(void **state)
 static void test_deep_trees_are_noticed(void **state)
 {
         struct tree *t = *state;
-        struct disk_usage usage;
+        struct disk_usage usage = {0};
         int dir = fcntl(t->fd, F_DUPFD_CLOEXEC, 3);
 
         for (int i = 0; i < DISK_DEPTH_MAX + 5; i++) {
@@ -126,7 +126,7 @@ static void test_deep_trees_are_noticed(void **state)
         }
         safe_close(dir);
         assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
-        assert_true(usage.too_deep);
+        assert_true(usage.hidden);
 }
 
 static void test_watch_sees_growth_only(void **state)
@@ -135,13 +135,14 @@ static void test_watch_sees_growth_only(void **state)
         struct disk_watch watch;
 
         write_file(t->fd, "before", 4 * MIB);
-        assert_int_equal(disk_watch_init(&watch, t->fd, 1 * MIB, 10), 0);
-        assert_false(disk_watch_over(&watch));
+        disk_watch_init(&watch, 1 * MIB, 10);
+        assert_int_equal(disk_watch_add(&watch, t->fd), 0);
+        assert_int_equal(disk_watch_look(&watch), DISK_FINE);
         write_file(t->fd, "small", 512 * KIB);
-        assert_false(disk_watch_over(&watch));
+        assert_int_equal(disk_watch_look(&watch), DISK_FINE);
         assert_true(watch.peak_bytes >= 512 * KIB);
         write_file(t->fd, "large", 2 * MIB);
-        assert_true(disk_watch_over(&watch));
+        assert_int_equal(disk_watch_look(&watch), DISK_OVER);
         assert_true(watch.peak_bytes >= 2 * MIB);
 }
 
@@ -151,13 +152,41 @@ static void test_watch_sees_too_many_files(void **state)
         struct disk_watch watch;
         char name[16];
 
-        assert_int_equal(disk_watch_init(&watch, t->fd, 1 * GIB, 10), 0);
+        disk_watch_init(&watch, 1 * GIB, 10);
+        assert_int_equal(disk_watch_add(&watch, t->fd), 0);
         for (int i = 0; i < 11; i++) {
                 snprintf(name, sizeof(name), "f%d", i);
                 write_file(t->fd, name, 0);
         }
-        assert_true(disk_watch_over(&watch));
+        assert_int_equal(disk_watch_look(&watch), DISK_OVER);
         assert_int_equal(watch.peak_inodes, 11);
+}
+
+static void test_a_place_may_be_a_file(void **state)
+{
+        struct tree *t = *state;
+        struct disk_watch watch;
+
+        write_file(t->fd, "one", 64 * KIB);
+        _cleanup_close_ int fd = openat(t->fd, "one", O_PATH | O_CLOEXEC);
+        disk_watch_init(&watch, 1 * MIB, 10);
+        assert_int_equal(disk_watch_add(&watch, fd), 0);
+        assert_int_equal(disk_watch_look(&watch), DISK_FINE);
+        write_file(t->fd, "one", 3 * MIB);
+        assert_int_equal(disk_watch_look(&watch), DISK_OVER);
+}
+
+static void test_closed_directories_are_noticed(void **state)
+{
+        struct tree *t = *state;
+        struct disk_watch watch;
+
+        if (geteuid() == 0)
+                skip(); /* root can look into everything */
+        disk_watch_init(&watch, 1 * MIB, 10);
+        assert_int_equal(disk_watch_add(&watch, t->fd), 0);
+        assert_int_equal(mkdirat(t->fd, "closed", 0), 0);
+        assert_int_equal(disk_watch_look(&watch), DISK_HIDDEN);
 }
 
 #define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, make_tree, remove_tree)
@@ -168,7 +197,8 @@ int main(void)
                 TREE_TEST(test_counts_blocks_and_inodes), TREE_TEST(test_hard_links_count_once),
                 TREE_TEST(test_sparse_files_count_blocks), TREE_TEST(test_stops_at_the_inode_limit),
                 TREE_TEST(test_deep_trees_are_noticed), TREE_TEST(test_watch_sees_growth_only),
-                TREE_TEST(test_watch_sees_too_many_files),
+                TREE_TEST(test_watch_sees_too_many_files), TREE_TEST(test_a_place_may_be_a_file),
+                TREE_TEST(test_closed_directories_are_noticed),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,7 +167,11 @@ static void tell_cpu(const struct run_facts *f, const struct policy *p, struct v
 static void tell_memory(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
         set_amounts(v, p->mem_limit_bytes, f->memory_peak_bytes, "bytes");
-        if (cannot_start(f, p))
+        if (f->memory_peak_bytes < p->mem_limit_bytes / 10 * 9)
+                say(v, "Stopped%s because the host, or a group above the box, ran out of memory at %s, before the limit of %s was "
+                       "reached: free memory on the host, or run less at a time.",
+                    while_compiling(f), BYTES(f->memory_peak_bytes), BYTES(p->mem_limit_bytes));
+        else if (cannot_start(f, p))
                 say(v, "Stopped by the memory limit of %s (peak %s)%s: %.40s needs about %s to start, ask for more %s.",
                     BYTES(p->mem_limit_bytes), BYTES(f->memory_peak_bytes), while_compiling(f), f->language,
                     BYTES(f->memory_min_bytes), ASKING(mem_limit_bytes));
@@ -204,7 +208,15 @@ static void tell_disk(const struct run_facts *f, const struct policy *p, struct 
                 return;
         }
         set_amounts(v, p->disk_limit_bytes, f->disk_peak_bytes, "bytes");
-        if (f->disk_full && !bytes_reached)
+        if (f->host_full)
+                say(v, "Stopped%s because the host's file system under the workspace was running full (written here: %s): free "
+                       "space on the host, or use another directory.",
+                    while_compiling(f), BYTES(f->disk_peak_bytes));
+        else if (f->disk_hidden)
+                say(v, "Stopped%s because a directory in the workspace can no longer be measured (closed to its owner, or nested too "
+                       "deep): keep directories readable and less than 128 deep.",
+                    while_compiling(f));
+        else if (f->disk_full && !bytes_reached)
                 say(v, "Failed%s with no room left to write (workspace %s, /tmp %s, peak %s): write less, or ask for more %s "
                        "or %s.",
                     while_compiling(f), BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes),

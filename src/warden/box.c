@@ -15,9 +15,9 @@
 #include "kernel/sys.h"
 #include "kernel/userns.h"
 #include "runner/runner.h"
+#include "warden/inside.h"
 #include "warden/setup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -25,6 +25,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
@@ -126,6 +127,20 @@ static void sorted_fds_done(struct sorted_fds *s)
                 safe_close(s->sources[i]);
 }
 
+/* Remembers where on the host the box can write. */
+static void note_device(struct box *b, const struct box_fd *row, int fd)
+{
+        struct stat st;
+
+        if (!(row->flags & BOX_SOURCE_WRITABLE) || row->flags & BOX_SOURCE_DEVICE || fstat(fd, &st) < 0)
+                return;
+        for (size_t i = 0; i < b->n_devices; i++)
+                if (b->devices[i] == st.st_dev)
+                        return;
+        if (b->n_devices < ARRAY_SIZE(b->devices))
+                b->devices[b->n_devices++] = st.st_dev;
+}
+
 /* Takes all of fds[], also when it fails. */
 static int sort_descriptors(struct box *b, int *fds, struct sorted_fds *s, gb_error *err)
 {
@@ -145,6 +160,7 @@ static int sort_descriptors(struct box *b, int *fds, struct sorted_fds *s, gb_er
                         b->cgroup_parents[fd->index] = TAKE_FD(fds[i]);
                         break;
                 case BOX_FD_SOURCE:
+                        note_device(b, fd, fds[i]);
                         s->rows[s->n_sources] = fd;
                         s->sources[s->n_sources++] = TAKE_FD(fds[i]);
                         break;
@@ -183,7 +199,7 @@ static int detach_source(const struct box *b, const struct box_fd *row, int *fd,
         if (tree < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -tree, "cannot mount a directory into the box: %s%s", strerror(-tree),
                                  idmap >= 0 && tree == -EINVAL ? " (its file system, or one mounted below it, has no idmapped mounts: "
-                                                                 "use a directory on ext4, xfs, btrfs or tmpfs)" : "");
+                                                                 "use a directory on ext4, xfs or btrfs; tmpfs has them since Linux 6.3)" : "");
         safe_close(*fd);
         *fd = tree;
         return 0;
@@ -447,6 +463,15 @@ void box_on_end(struct box *b)
                 box_stop(b, WARDEN_STOP_NONE, 0);
 }
 
+/* What the front's walk of the workspace does not see. */
+static void sample_unlinked(struct box *b)
+{
+        if (b->n_devices == 0)
+                return;
+        uint64_t bytes = inside_unlinked_bytes(b->proc, b->devices, b->n_devices);
+        b->unlinked_peak_bytes = MAX(b->unlinked_peak_bytes, bytes);
+}
+
 static void sample_disk(struct box *b)
 {
         uint64_t bytes = 0, inodes = 0;
@@ -466,32 +491,13 @@ static void sample_disk(struct box *b)
         b->report.disk_full = full;
 }
 
-/* Processes that the box's own /proc shows, but for init. For where no cgroup counts tasks; threads
- * are not seen. */
-static uint64_t count_processes(int proc)
-{
-        char entries[4096];
-        uint64_t n = 0;
-        long size;
-
-        if (proc < 0 || lseek(proc, 0, SEEK_SET) < 0)
-                return 0;
-        while ((size = syscall(SYS_getdents64, proc, entries, sizeof(entries))) > 0)
-                for (long at = 0; at < size;) {
-                        const struct dirent64 *entry = (const struct dirent64 *)(const void *)(entries + at);
-                        n += entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && strcmp(entry->d_name, "1") != 0;
-                        at += entry->d_reclen;
-                }
-        return n;
-}
-
 static void sample_tasks(struct box *b)
 {
         struct cgroup_stats *kept = &b->report.stats;
 
         if (b->spec.cgroup.pids > 0)
                 return;
-        uint64_t now = count_processes(b->proc);
+        uint64_t now = inside_processes(b->proc);
         kept->pids_peak = MAX(kept->pids_peak, now);
         b->report.pids_full = b->spec.processes > 0 && now + 1 >= b->spec.processes; /* init is one */
 }
@@ -505,6 +511,8 @@ static void sample_cgroup(struct box *b)
         now.pids_peak = MAX(now.pids_peak, now.pids);
         now.pids_peak = MAX(now.pids_peak, kept->pids_peak);
         now.memory_peak_bytes = MAX(now.memory_peak_bytes, kept->memory_peak_bytes);
+        if (b->setup_pid == 0 && now.pids > 1)
+                b->tasks_seen = MAX(b->tasks_seen, now.pids - 1);
         *kept = now;
 }
 
@@ -520,10 +528,13 @@ void box_sample(struct box *b, uint64_t now_usec)
                 return;
         b->sampled_usec = now_usec;
         sample_disk(b);
+        sample_unlinked(b);
         sample_cgroup(b);
         sample_tasks(b);
         if (b->spec.cpu_time_usec > 0 && b->report.stats.cpu_usec >= b->spec.cpu_time_usec)
                 box_stop(b, WARDEN_STOP_CPU, 0);
+        else if (b->unlinked_peak_bytes > b->spec.disk_bytes)
+                box_stop(b, WARDEN_STOP_DISK, 0);
 }
 
 uint64_t box_next_sample(const struct box *b)
@@ -574,8 +585,11 @@ static void fill_gaps(struct box *b)
                 s->memory_peak_bytes = b->program_usage.memory_peak_bytes;
         if (s->cpu_usec == 0)
                 s->cpu_usec = b->program_usage.cpu_usec;
-        if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && s->pids_peak > 0)
-                s->pids_peak--; /* init */
+        /* In a v2 group init is counted too, and so was the setup process: of a peak of three or less
+         * only what was sampled later says something. */
+        if (b->spec.flags & BOX_UNIFIED_CONTROLLERS)
+                s->pids_peak = s->pids_peak > 3 ? s->pids_peak - 1 : b->tasks_seen;
+        b->report.disk_peak_bytes += b->unlinked_peak_bytes;
         if (s->pids_peak == 0 && b->program_pidfd >= 0)
                 s->pids_peak = 1;
 }
@@ -591,6 +605,7 @@ void box_stop(struct box *b, enum warden_stop why, uint32_t asked)
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
         sample_disk(b);
+        sample_unlinked(b);
         sample_tasks(b);
         if (why != WARDEN_STOP_NONE)
                 sample_cgroup(b); /* the present number of tasks, where the kernel keeps no peak */

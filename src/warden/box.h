@@ -33,6 +33,11 @@ struct box {
         int watch[BOX_WRITABLE_MAX];
         int n_watch;
 
+        dev_t devices[BOX_WRITABLE_MAX]; /* of the host, where the box can write */
+        size_t n_devices;
+        uint64_t unlinked_peak_bytes;
+        uint64_t tasks_seen; /* in a v2 group, without init */
+
         uint64_t started_usec; /* when user code was about to run */
         uint64_t sampled_usec;
         bool executed;  /* user code runs */

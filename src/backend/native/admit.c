@@ -53,6 +53,16 @@ static void _printf_(4, 5) say(struct controls *c, enum control_id id, enum cont
         va_end(ap);
 }
 
+/* Some place it can write to is a directory of the host. */
+static bool writes_on_host(const struct box_request *request)
+{
+        bool any = request->workspace_fd >= 0;
+
+        for (size_t i = 0; i < request->policy->n_mounts; i++)
+                any = any || request->policy->mounts[i].writable;
+        return any;
+}
+
 static void say_isolation(const struct native_host *h, const struct box_request *request, struct controls *c)
 {
         bool host_network = request->policy->network_mode == NETWORK_HOST;
@@ -77,7 +87,7 @@ static void say_isolation(const struct native_host *h, const struct box_request 
                 say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, loopback only");
         say(c, CONTROL_TIME, CONTROL_ENFORCED, "monotonic clock%s", request->policy->cpu_time_usec ? "; cpu time of the cgroup" : "");
         say(c, CONTROL_TMP, CONTROL_ENFORCED, "size and inodes of tmpfs");
-        if (request->workspace_fd >= 0)
+        if (writes_on_host(request))
                 say(c, CONTROL_WORKSPACE, CONTROL_ENFORCED, "measured every %llu ms, then killed; one file by RLIMIT_FSIZE",
                     SAMPLE_PERIOD_USEC / 1000);
         else
@@ -163,7 +173,8 @@ int native_admit(const struct native_host *host, const struct box_request *reque
         spec->cpu_time_usec = policy->cpu_time_usec;
         spec->nofile = policy->nofile;
         /* A little more than the limit, so that the measuring sees it passed. */
-        spec->file_bytes = request->workspace_fd >= 0 ? policy->disk_limit_bytes + FILE_SLACK_BYTES : 0;
+        spec->file_bytes = writes_on_host(request) ? policy->disk_limit_bytes + FILE_SLACK_BYTES : 0;
+        spec->disk_bytes = policy->disk_limit_bytes;
         spec->flags = (policy->network_mode == NETWORK_HOST ? BOX_NETWORK_HOST : 0) |
                       (policy->read_only ? 0 : BOX_ROOT_WRITABLE) |
                       (host->cgroup.unified_controllers ? BOX_UNIFIED_CONTROLLERS : 0) |

@@ -22,8 +22,8 @@
 
 /* What programs need of the host's /etc, and nobody's secret. */
 static const char *const host_etc[] = {
-        "alternatives", "ld.so.cache", "localtime", "mime.types", "ssl/certs", "ssl/openssl.cnf", "fonts", "matplotlibrc",
-        "perl", "protocols", "services",
+        "alternatives", "ld.so.cache", "localtime", "ssl/certs", "ssl/openssl.cnf", "fonts", "matplotlibrc", "perl", "protocols",
+        "services",
 };
 
 /* Only with the host's network. */
@@ -200,24 +200,23 @@ static int plan_image_root(struct box_plan *p, const char *rootfs, gb_error *err
         return 0;
 }
 
-static int plan_mounts(struct box_plan *p, const struct policy *policy, gb_error *err)
+static int duplicate(int fd, gb_error *err)
 {
-        for (size_t i = 0; i < policy->n_mounts; i++) {
-                const struct policy_mount *m = &policy->mounts[i];
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+        return copy < 0 ? error_set(err, GB_E_INTERNAL, errno, "cannot duplicate a descriptor: %s", strerror(errno)) : copy;
+}
+
+static int plan_mounts(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        for (size_t i = 0; i < request->policy->n_mounts; i++) {
+                const struct policy_mount *m = &request->policy->mounts[i];
                 struct stat st;
-                int fd = open(m->source, O_PATH | O_CLOEXEC);
-                if (fd < 0 || fstat(fd, &st) < 0) {
-                        int errnum = errno;
-                        safe_close(fd);
-                        return error_set(err, GB_E_NOT_FOUND, errnum, "cannot mount %s: %s", m->source, strerror(errnum));
-                }
-                if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
-                        safe_close(fd);
-                        return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be "
-                                         "mounted", m->source);
-                }
-                int r = plan_bind(p, m->target, fd, BOX_SOURCE_OWNED | (m->writable ? BOX_SOURCE_WRITABLE : 0),
-                                  S_ISREG(st.st_mode), err);
+                int fd = duplicate(request->mount_fds[i], err);
+                if (fd < 0)
+                        return fd;
+                bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+                int r = plan_bind(p, m->target, fd, BOX_SOURCE_OWNED | (m->writable ? BOX_SOURCE_WRITABLE : 0), is_file, err);
                 if (r < 0)
                         return r;
         }
@@ -232,9 +231,9 @@ static int plan_workspace(struct box_plan *p, const struct box_request *request,
         if (request->workspace_fd < 0) {
                 r = plan_tmpfs(p, BOX_WORKSPACE, policy->disk_limit_bytes, policy->inode_limit, 0755, err);
         } else {
-                int fd = fcntl(request->workspace_fd, F_DUPFD_CLOEXEC, 3);
+                int fd = duplicate(request->workspace_fd, err);
                 if (fd < 0)
-                        return error_set(err, GB_E_INTERNAL, errno, "cannot duplicate a descriptor: %s", strerror(errno));
+                        return fd;
                 r = plan_bind(p, BOX_WORKSPACE, fd, BOX_SOURCE_OWNED | BOX_SOURCE_WRITABLE, false, err);
         }
         return r < 0 ? r : plan_symlink(p, "/workspace", "sandbox", err);
@@ -257,7 +256,7 @@ int root_plan(struct box_plan *p, const struct box_request *request, gb_error *e
         if (r == 0)
                 r = plan_workspace(p, request, err);
         if (r == 0)
-                r = plan_mounts(p, policy, err);
+                r = plan_mounts(p, request, err);
         if (r < 0)
                 return r;
         snprintf(code_path, sizeof(code_path), BOX_CODE_DIR "/%s", request->code_name);

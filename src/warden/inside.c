@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "warden/inside.h"
+
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Calls visit for each entry of a directory whose name is a number. */
+static void for_each_number(int dir, void (*visit)(int dir, const char *name, void *data), void *data)
+{
+        char entries[4096];
+        long size;
+
+        if (dir < 0 || lseek(dir, 0, SEEK_SET) < 0)
+                return;
+        while ((size = syscall(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
+                for (long at = 0; at < size;) {
+                        const struct dirent64 *entry = (const struct dirent64 *)(const void *)(entries + at);
+                        if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9')
+                                visit(dir, entry->d_name, data);
+                        at += entry->d_reclen;
+                }
+}
+
+static void count_process(int dir, const char *name, void *data)
+{
+        if (strcmp(name, "1") != 0)
+                ++*(uint64_t *)data;
+}
+
+uint64_t inside_processes(int proc)
+{
+        uint64_t n = 0;
+
+        for_each_number(proc, count_process, &n);
+        return n;
+}
+
+struct unlinked {
+        const dev_t *devices;
+        size_t n_devices;
+        uint64_t bytes;
+};
+
+static void add_file(int dir, const char *name, void *data)
+{
+        struct unlinked *u = data;
+        struct stat st;
+
+        /* Follows the magic link: the file itself, whatever name it had. */
+        if (fstatat(dir, name, &st, 0) < 0 || st.st_nlink > 0 || !S_ISREG(st.st_mode))
+                return;
+        for (size_t i = 0; i < u->n_devices; i++)
+                if (st.st_dev == u->devices[i])
+                        u->bytes += (uint64_t)st.st_blocks * 512;
+}
+
+static void add_process(int dir, const char *name, void *data)
+{
+        char path[32];
+
+        if ((size_t)snprintf(path, sizeof(path), "%s/fd", name) >= sizeof(path))
+                return;
+        _cleanup_close_ int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for_each_number(fd, add_file, data);
+}
+
+uint64_t inside_unlinked_bytes(int proc, const dev_t *devices, size_t n_devices)
+{
+        struct unlinked u = {.devices = devices, .n_devices = n_devices};
+
+        for_each_number(proc, add_process, &u);
+        return u.bytes;
+}
