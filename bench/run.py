@@ -9,6 +9,7 @@ its exit code. README.md beside this file says what each peer does and does not 
 
 import argparse
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -101,7 +102,8 @@ class Glovebox(Peer):
         self.path = path
 
     def enter(self, stack, work):
-        self.version = first_line([self.path, "--version"])
+        digest = hashlib.sha256(pathlib.Path(self.path).read_bytes()).hexdigest()[:16]  # which build the numbers are of
+        self.version = f"{first_line([self.path, '--version'])}, sha256 {digest}"
 
     def command(self):
         return [self.path, "run", "-c", CODE]
@@ -503,6 +505,8 @@ def bench(a, stack):
 
     facts = machine_facts()
     peers, absent = enter_peers(everyone, wanted, stack, work, spawner)
+    if glovebox.name in absent:
+        raise SystemExit(f"bench: glovebox itself does not run: {absent[glovebox.name]}")
     if not peers:
         raise SystemExit("bench: nothing to measure: " + "; ".join(f"{k}: {v}" for k, v in absent.items()))
     print(f"{facts['cpu']}, {facts['cpus']} cpus, Linux {facts['kernel']}, {facts['system']}, cgroup {facts['cgroup']}, "

@@ -8,9 +8,9 @@ command are keyword arguments: run("print(1)", memory="64m", mount=["/a:/b", "/c
 import json as jsonlib
 import os
 import pathlib
+import re
 import secrets
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -204,10 +204,6 @@ class Box:
         return Attack(name, token, result)
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "leaks: looks for leftovers right after the test")
-
-
 @pytest.fixture(scope="session", autouse=True)
 def binary():
     if not BINARY.exists():
@@ -317,7 +313,7 @@ def box_processes():
 
 def box_cgroups():
     return {os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
-            if d.startswith("glovebox-")}
+            if re.fullmatch("glovebox-[0-9a-f]{16}", d)}
 
 
 def box_files():
@@ -331,9 +327,14 @@ def host_mounts():
         return set(file)
 
 
+def box_mounts():
+    """Of the host's mounts those that could be ours; what else goes on there is not our business."""
+    return {m for m in host_mounts() if re.search(r"gbtest-| - (tmpfs|proc|devpts) none ", m)}
+
+
 def leftovers(before, seconds=5.0):
     """What is new since `before` and does not go away: things of other runs on this machine do."""
-    probes = {"processes": box_processes, "cgroups": box_cgroups, "files": box_files, "mounts": host_mounts}
+    probes = {"processes": box_processes, "cgroups": box_cgroups, "files": box_files, "mounts": box_mounts}
     first = {name: probe() - before[name] for name, probe in probes.items()}
     still = {}
 
@@ -346,7 +347,7 @@ def leftovers(before, seconds=5.0):
 
 
 def snapshot():
-    return {"processes": box_processes(), "cgroups": box_cgroups(), "files": box_files(), "mounts": host_mounts()}
+    return {"processes": box_processes(), "cgroups": box_cgroups(), "files": box_files(), "mounts": box_mounts()}
 
 
 @pytest.fixture(scope="session", autouse=True)

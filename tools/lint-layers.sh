@@ -14,7 +14,7 @@ allowed() {
         backend) echo "base kernel policy warden/protocol.h" ;;
         engine) echo "base policy backend/backend.h" ;;
         lib) echo "base kernel policy backend engine glovebox" ;;
-        cli) echo "base kernel policy backend engine glovebox" ;;
+        cli) echo "base kernel policy backend engine glovebox runner/probe.h" ;;
         *) echo "" ;;
         esac
 }

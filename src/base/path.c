@@ -68,9 +68,8 @@ int path_libexec(const char *name, char **ret)
         if (!runs_from_build_tree())
                 return join(GLOVEBOX_LIBEXECDIR, name, ret);
 
-        /* In the build tree each helper lies in the directory of its part: glovebox-warden in
-         * src/warden. */
-        const char *part = strncmp(name, "glovebox-", 9) == 0 ? name + 9 : name;
+        /* In the build tree each helper lies in the directory of its part. */
+        const char *part = strcmp(name, "glovebox-probe") == 0 ? "runner" : "warden";
         char *path;
         if (asprintf(&path, "%s/src/%s/%s", GLOVEBOX_BUILD_ROOT, part, name) < 0)
                 return -ENOMEM;

@@ -18,6 +18,11 @@
         {.id = OPT_TRUST, .name = "trust", .value = VALUE_REQUIRED, .placeholder = "LEVEL",          \
          .env = "GLOVEBOX_TRUST", .help = "the trust level of the policy file to apply",             \
          .fallback = "the file's default_trust"}
+#define ROW_ALLOW_WEAKER                                                                             \
+        {.id = OPT_ALLOW_WEAKER, .key = "allow_weaker", .name = "allow-weaker",                      \
+         .value = VALUE_REQUIRED, .placeholder = "CONTROL", .env = "GLOVEBOX_ALLOW_WEAKER",          \
+         .help = "run even if this host can enforce the control only in part; may be repeated, "     \
+                 "or a list with commas", .completion = COMPLETE_CONTROL}
 #define ROWS_POLICY_LISTS                                                                            \
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED,  \
          .placeholder = "NAME=VALUE", .help = "set a variable of the program; may be repeated"},     \
@@ -25,10 +30,7 @@
          .placeholder = "SRC:DST[:rw]",                                                              \
          .help = "show a file or directory of the host in the box, read-only without :rw; "          \
                  "may be repeated", .completion = COMPLETE_FILE},                                    \
-        {.id = OPT_ALLOW_WEAKER, .key = "allow_weaker", .name = "allow-weaker",                      \
-         .value = VALUE_REQUIRED, .placeholder = "CONTROL", .env = "GLOVEBOX_ALLOW_WEAKER",          \
-         .help = "run even if this host can enforce the control only in part; may be repeated, "     \
-                 "or a list with commas", .completion = COMPLETE_CONTROL}
+        ROW_ALLOW_WEAKER
 
 static const struct option run_options[] = {
         {.id = OPT_CODE, .letter = 'c', .value = VALUE_REQUIRED, .placeholder = "CODE",
@@ -64,6 +66,9 @@ static const struct option doctor_options[] = {
 };
 
 static const struct option verify_options[] = {
+        ROW_POLICY,
+        ROW_TRUST,
+        ROW_ALLOW_WEAKER,
         ROW_JSON("print the outcomes as one object"),
         ROW_QUIET("print only what failed"),
         ROW_HELP,

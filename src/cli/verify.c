@@ -199,25 +199,14 @@ static void check_cgroups(struct verify *v)
 /* Helpers lie beside each other once installed; in the build tree this one lies with the runner. */
 static int find_probe(char **ret, gb_error *err)
 {
-        _cleanup_free_ char *path = NULL, *built = NULL;
-        char exe[HOST_PATH_MAX];
+        _cleanup_free_ char *path = NULL;
 
         int r = path_libexec("glovebox-probe", &path);
-        if (r == 0 && access(path, X_OK) == 0) {
-                *ret = TAKE_PTR(path);
-                return 0;
-        }
-        ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-        if (n > 0) {
-                exe[n] = '\0';
-                char *slash = strrchr(exe, '/');
-                if (slash && asprintf(&built, "%.*s/../runner/glovebox-probe", (int)(slash - exe), exe) < 0)
-                        built = NULL;
-                if (built && access(built, X_OK) == 0 && (*ret = realpath(built, NULL)))
-                        return 0;
-        }
-        return error_set(err, GB_E_NOT_FOUND, ENOENT, "cannot find glovebox-probe at %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
-                         path ? path : "its place");
+        if (r < 0 || access(path, X_OK) < 0)
+                return error_set(err, GB_E_NOT_FOUND, ENOENT, "cannot find glovebox-probe at %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
+                                 path ? path : "its place");
+        *ret = TAKE_PTR(path);
+        return 0;
 }
 
 static void name_rows(struct verify *v)

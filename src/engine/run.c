@@ -48,6 +48,7 @@ struct run {
         int child_fds[3]; /* the box's ends, until it has them */
         uint64_t asked_usec;
         unsigned cancels;
+        bool stopped; /* the backend was told to end it */
         char *chunk;
         int status; /* of the loop: 0, or a negative errno with error */
         gb_error error;
@@ -57,7 +58,9 @@ static void stop(struct run *r, enum stop_reason why)
 {
         if (r->result->facts.stop == STOP_NONE)
                 r->result->facts.stop = why;
-        r->backend->stop(r->box);
+        if (!r->stopped)
+                r->backend->stop(r->box);
+        r->stopped = true;
 }
 
 /* Hands on what is within the limit; the rest is dropped, and said to be. */
@@ -173,7 +176,7 @@ static void on_cancel(evutil_socket_t fd, short what, void *data)
         if (r->result->facts.stop == STOP_NONE)
                 r->result->facts.stop = STOP_CANCELLED;
         if (r->cancels >= 2) {
-                r->backend->stop(r->box);
+                stop(r, STOP_CANCELLED);
         } else {
                 r->backend->signal(r->box, SIGINT);
                 event_add(r->grace_event, &grace);

@@ -74,7 +74,8 @@ static const struct verdict_case cases[] = {
         /* 3. memory before the rest. */
         {"oom", {KILLED(SIGKILL), ALL_HITS, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118,
          "Stopped by the memory limit of 512 MB (peak 512 MB): process the data in smaller pieces"},
-        {"oom of a child, then failed", {EXIT(1), .oom_kills = 2}, VERDICT_MEMORY, 118, "memory limit"},
+        {"oom of a child, then failed", {EXIT(1), .oom_kills = 2, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
+        {"oom of a group above", {KILLED(SIGKILL), .oom_kills = 1, .memory_peak_bytes = 40 * MIB}, VERDICT_MEMORY, 118, "a group above the box"},
         {"oom before SIGSYS", {KILLED(SIGSYS), ALL_HITS}, VERDICT_MEMORY, 118, "memory limit"},
         {"oom of a child, ended well", {EXIT(0), .oom_kills = 1}, VERDICT_OK, 0, "ended well"},
 
@@ -175,7 +176,7 @@ static void test_amounts(void **state)
 static void test_memory_below_start(void **state)
 {
         struct policy small = policy;
-        struct run_facts f = {KILLED(SIGKILL), .oom_kills = 1, .language = "python", .memory_min_bytes = 16 * MIB};
+        struct run_facts f = {KILLED(SIGKILL), .oom_kills = 1, .memory_peak_bytes = 512 * MIB, .language = "python", .memory_min_bytes = 16 * MIB};
         struct verdict v;
 
         small.mem_limit_bytes = 4 * MIB;
@@ -197,7 +198,7 @@ static void test_memory_below_start(void **state)
 
 static void test_asks_with_the_flag(void **state)
 {
-        struct run_facts f = {KILLED(SIGKILL), .oom_kills = 1};
+        struct run_facts f = {KILLED(SIGKILL), .oom_kills = 1, .memory_peak_bytes = 512 * MIB};
         struct verdict v;
 
         verdict_decide(&f, &policy, &v);

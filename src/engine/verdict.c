@@ -167,7 +167,7 @@ static void tell_cpu(const struct run_facts *f, const struct policy *p, struct v
 static void tell_memory(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
         set_amounts(v, p->mem_limit_bytes, f->memory_peak_bytes, "bytes");
-        if (f->memory_peak_bytes < p->mem_limit_bytes / 10 * 9)
+        if (f->oom_kills > 0 && f->memory_peak_bytes < p->mem_limit_bytes / 10 * 9)
                 say(v, "Stopped%s because the host, or a group above the box, ran out of memory at %s, before the limit of %s was "
                        "reached: free memory on the host, or run less at a time.",
                     while_compiling(f), BYTES(f->memory_peak_bytes), BYTES(p->mem_limit_bytes));

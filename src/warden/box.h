@@ -13,7 +13,7 @@
  *   SHELL     the same: namespaces, init and the waiting program were made ahead, as most runs want them
  *   BUILDING  frames from the setup process; stop
  *   RUNNING   the program's end; signal, stop, deadlines, samples
- *   DEAD      everything inside is gone; the event can be sent */
+ *   DEAD      nobody inside lives; the event can be sent, then the rest removed */
 enum box_state { BOX_NONE, BOX_SHELL, BOX_BUILDING, BOX_RUNNING, BOX_DEAD };
 
 struct box {
@@ -49,9 +49,9 @@ struct box {
 };
 
 void box_init(struct box *b);
-/* Makes a shell for a user inside, with a network namespace of its own. */
+/* build.c: makes a shell for a user inside, with a network namespace of its own. */
 void box_prepare(struct box *b, uint32_t uid, uint32_t gid);
-/* Starts building, in the shell when it fits. fds[] are the descriptors of spec->fds; the box closes them all. */
+/* build.c: starts building, in the shell when it fits. fds[] are the descriptors of spec->fds; the box closes them all. */
 int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err);
 /* Something can be read from the socket of the setup process. */
 void box_on_frame(struct box *b);
@@ -64,8 +64,11 @@ uint64_t box_next_sample(const struct box *b);
 /* Removes what boxes of dead wardens left; done while this box runs, so that nobody waits for it. */
 void box_sweep(const struct box *b);
 void box_signal(struct box *b, int sig);
-/* Kills everything inside, waits for it, reads the last counters, removes the cgroups. */
+/* Ends and reaps every process of the box. All children of this warden are of this box. */
+void box_kill(struct box *b);
+/* Kills everything inside and reads the last counters. */
 void box_stop(struct box *b, enum warden_stop why, uint32_t asked);
+/* Removes the cgroups, which are empty by then, and closes everything. */
 void box_done(struct box *b);
 
 /* What this warden is: has real root, so that boxes get uids of their own. */

@@ -179,5 +179,6 @@ int main(void)
         serve();
         if (box.state != BOX_NONE)
                 box_stop(&box, WARDEN_STOP_NONE, 0);
+        box_done(&box);
         return 0;
 }

@@ -151,7 +151,7 @@ enum warden_stop {
 enum warden_event_kind {
         WARDEN_STARTED = 1, /* user code runs */
         WARDEN_FAILED,      /* nothing ran; error says why */
-        WARDEN_ENDED,       /* everything inside is dead and gone; report is filled */
+        WARDEN_ENDED,       /* everything inside is dead; report is filled */
 };
 
 struct box_report {

@@ -133,15 +133,22 @@ static _noreturn_ void pass_on_failure(const struct setup *s, const struct setup
         _exit(1);
 }
 
-/* Starts init; returns its /proc. *ret_socket ends when init is locked in. */
-static int start_init(const struct setup *s, int *ret_socket)
+/* Starts init; returns a socket through which its /proc comes, and which ends when it is locked in. */
+static int start_init(const struct setup *s)
+{
+        int socket;
+
+        if (clone_sibling(s, SETUP_INIT, &socket) == 0)
+                runner_init(socket, !(s->layers_off & BOX_LAYER_SECCOMP));
+        return socket;
+}
+
+static int receive_proc(const struct setup *s, int init)
 {
         struct setup_frame frame = {0};
         int fds[BOX_FDS_MAX], n_fds;
 
-        if (clone_sibling(s, SETUP_INIT, ret_socket) == 0)
-                runner_init(*ret_socket, !(s->layers_off & BOX_LAYER_SECCOMP));
-        ssize_t n = message_receive(*ret_socket, 0, &frame, sizeof(frame), fds, &n_fds);
+        ssize_t n = message_receive(init, 0, &frame, sizeof(frame), fds, &n_fds);
         if (n != sizeof(frame) || frame.kind != SETUP_INIT || n_fds != 1)
                 pass_on_failure(s, &frame, n);
         return fds[0];
@@ -342,13 +349,14 @@ static void order_program(const struct setup *s, int socket, int ruleset)
 
 _noreturn_ void setup_main(const struct setup *s)
 {
-        int init, program;
+        int program;
 
         take_identity(s);
-        int proc = start_init(s, &init);
+        int init = start_init(s);
         pid_t pid = start_program(s, &program);
         raise_loopback(s);
         int root = attach_root(s);
+        int proc = receive_proc(s, init);
 
         receive_order(s);
         const struct payload *payload = map_payload(s);

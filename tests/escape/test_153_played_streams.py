@@ -34,13 +34,14 @@ while n < 300000:
 
 def test_flags_do_not_reach_the_caller(box):
     """O_NONBLOCK set inside is not seen on the caller's own descriptors."""
-    ours, theirs = os.pipe()
-    code = "import fcntl, os\nfor fd in (0, 1, 2): fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)\nprint('token')"
-    box.finish(box.start(code, json=False, stdin=ours, stdout=theirs))
-    assert os.read(ours, 100) == b"token\n"
-    assert os.get_blocking(ours) and os.get_blocking(theirs)
-    os.close(ours)
-    os.close(theirs)
+    pipes = [os.pipe(), os.pipe()]
+    code = "import fcntl, os\nfor fd in (0, 1, 2): fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)\nos.write(1, b'token')"
+    box.finish(box.start(code, json=False, stdin=pipes[0][0], stdout=pipes[1][1]))
+    assert os.get_blocking(pipes[0][0]) and os.get_blocking(pipes[1][1])
+    os.close(pipes[1][1])
+    assert os.read(pipes[1][0], 100) == b"token"
+    for fd in (*pipes[0], pipes[1][0]):
+        os.close(fd)
 
 
 def test_last_bytes_are_kept(box):

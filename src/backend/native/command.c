@@ -8,10 +8,11 @@
 #include <string.h>
 
 #define COMPILED_FILE "/tmp/glovebox-program"
+#define BOX_HOME_VARIABLE "HOME=" BOX_HOME
 
 static const char *const base_env[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" BOX_HOME, "USER=sandbox", "LOGNAME=sandbox", "LANG=C.UTF-8",
-        "TMPDIR=/tmp", "TERM=dumb",
+        "PATH=/usr/local/bin:/usr/bin:/bin", BOX_HOME_VARIABLE, "USER=sandbox", "LOGNAME=sandbox", "LANG=C.UTF-8", "TMPDIR=/tmp",
+        "TERM=dumb",
 };
 
 /* A list of strings it owns, with a fixed number of places. */

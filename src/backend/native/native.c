@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,12 +33,34 @@ static struct {
         pid_t pid;
 } prepared = {.socket = -1};
 
-static int spawn_warden(int *ret_socket, pid_t *ret_pid, gb_error *err)
+/* In the child of a fork, perhaps of a program with threads: only system calls from here on. */
+static _noreturn_ void become_warden(const char *path, int socket)
 {
         static char *const argv[] = {(char *)(uintptr_t)"glovebox-warden", NULL}, *const env[] = {NULL};
+        struct warden_event event = {.version = WARDEN_PROTOCOL_VERSION, .kind = WARDEN_FAILED};
+        sigset_t none;
+
+        /* A handler of the caller ends with the exec, a mask would not. */
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (int fd = 0; fd < (GLOVEBOX_SANITIZED ? 2 : 3); fd++)
+                dup2(null, fd);
+        if (socket == WARDEN_SOCKET_FD)
+                fcntl(socket, F_SETFD, 0);
+        else
+                dup2(socket, WARDEN_SOCKET_FD);
+        execve(path, argv, env);
+        error_set(&event.error, GB_E_INTERNAL, errno, "cannot start the warden %s: %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
+                  path, strerror(errno));
+        message_send(WARDEN_SOCKET_FD, &event, sizeof(event), NULL, 0);
+        _exit(127);
+}
+
+static int spawn_warden(int *ret_socket, pid_t *ret_pid, gb_error *err)
+{
         _cleanup_free_ char *path = NULL;
         _cleanup_close_ int ours = -1, theirs = -1;
-        posix_spawn_file_actions_t actions;
         int pair[2];
 
         int r = path_libexec("glovebox-warden", &path);
@@ -50,17 +71,14 @@ static int spawn_warden(int *ret_socket, pid_t *ret_pid, gb_error *err)
         ours = pair[0];
         theirs = pair[1];
 
-        if ((r = posix_spawn_file_actions_init(&actions)) == 0) {
-                r = posix_spawn_file_actions_adddup2(&actions, theirs, WARDEN_SOCKET_FD);
-                for (int fd = 0; r == 0 && fd < (GLOVEBOX_SANITIZED ? 2 : 3); fd++)
-                        r = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-                if (r == 0)
-                        r = posix_spawn(ret_pid, path, &actions, NULL, argv, env);
-                posix_spawn_file_actions_destroy(&actions);
-        }
-        if (r != 0)
-                return error_set(err, GB_E_INTERNAL, r, "cannot start the warden %s: %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
-                                 path, strerror(r));
+        /* Not by posix_spawn: it is a vfork, whose child stays on our processor and waits there for a
+         * millisecond while we go on. */
+        pid_t pid = fork();
+        if (pid < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot fork: %s", strerror(errno));
+        if (pid == 0)
+                become_warden(path, theirs);
+        *ret_pid = pid;
         *ret_socket = TAKE_FD(ours);
         return 0;
 }
@@ -146,7 +164,7 @@ static int start_box(const struct box_request *request, const struct native_host
         memcpy(message->spec.fds, plan->fds, sizeof(plan->fds));
         message->spec.flags |= BOX_ONCE;
         r = message_send(box->socket, message, sizeof(*message), plan->fd_values, (int)plan->n_fds);
-        if (r < 0)
+        if (r < 0 && r != -EPIPE) /* a warden that could not be started has said why */
                 return error_set(err, GB_E_INTERNAL, -r, "the warden does not answer: %s", strerror(-r));
         return 0;
 }
@@ -213,6 +231,8 @@ static int native_next_event(struct backend_box *box, struct box_event *ret, gb_
 
         *ret = (struct box_event){.kind = BOX_EVENT_NONE};
         ssize_t n = recv(box->socket, &event, sizeof(event), MSG_DONTWAIT);
+        if (n < 0 && errno == ECONNRESET) /* the warden has ended without reading all we sent; its last words are still there */
+                n = recv(box->socket, &event, sizeof(event), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
         if (n != (ssize_t)sizeof(event) || event.version != WARDEN_PROTOCOL_VERSION)

@@ -83,6 +83,18 @@ int plan_file(struct box_plan *p, const char *path, const void *data, size_t siz
         return add_data(p, data, size, &op->data, err);
 }
 
+int plan_file_from(struct box_plan *p, const char *path, int fd, size_t size, gb_error *err)
+{
+        _cleanup_free_ char *bytes = malloc(size + 1);
+
+        if (!bytes)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        ssize_t n = pread(fd, bytes, size, 0);
+        if (n < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot read %s: %s", path, strerror(errno));
+        return plan_file(p, path, bytes, (size_t)n, 0444, err);
+}
+
 int plan_text(struct box_plan *p, const char *path, const char *text, gb_error *err)
 {
         return plan_file(p, path, text, strlen(text), 0444, err);

@@ -31,6 +31,8 @@ DEFINE_CLEANUP(struct box_plan, plan_done)
 int plan_dir(struct box_plan *p, const char *path, unsigned mode, unsigned flags, gb_error *err);
 int plan_symlink(struct box_plan *p, const char *path, const char *target, gb_error *err);
 int plan_file(struct box_plan *p, const char *path, const void *data, size_t size, unsigned mode, gb_error *err);
+/* The same with the first `size` bytes of the open file fd. */
+int plan_file_from(struct box_plan *p, const char *path, int fd, size_t size, gb_error *err);
 int plan_text(struct box_plan *p, const char *path, const char *text, gb_error *err);
 int plan_tmpfs(struct box_plan *p, const char *path, uint64_t size, uint64_t inodes, unsigned mode, gb_error *err);
 int plan_special(struct box_plan *p, enum box_op_kind kind, const char *path, gb_error *err);

@@ -20,14 +20,12 @@
 #define SHM_SIZE_MAX (64 * MIB)
 #define ETC_COPY_MAX (256 * KIB) /* larger files of /etc are bound, not copied */
 
-/* What programs need of the host's /etc, and nobody's secret. */
-static const char *const host_etc[] = {
-        "alternatives", "ld.so.cache", "localtime", "ssl/certs", "ssl/openssl.cnf", "fonts", "matplotlibrc", "perl", "protocols",
-        "services",
-};
+/* What programs need of the host's /etc, and nobody's secret. Each costs every run some microseconds. */
+static const char *const host_etc[] = {"alternatives", "fonts", "ld.so.cache", "localtime", "matplotlibrc"};
 
 /* Only with the host's network. */
-static const char *const host_network_etc[] = {"resolv.conf", "hosts", "gai.conf"};
+static const char *const host_network_etc[] = {"gai.conf",  "hosts",           "protocols", "resolv.conf",
+                                               "services", "ssl/openssl.cnf", "ssl/certs"};
 
 /* Never taken from an image: these are ours. */
 static const char *const own_entries[] = {"proc", "sys", "dev", "tmp", "run", "sandbox", "workspace", "lost+found"};
@@ -84,9 +82,7 @@ static int plan_etc_entry(struct box_plan *p, const char *name, gb_error *err)
         if (fd < 0 || fstat(fd, &st) < 0)
                 return 0;
         if (S_ISREG(st.st_mode) && st.st_size <= (off_t)ETC_COPY_MAX) {
-                _cleanup_free_ char *text = NULL;
-                size_t size;
-                return fd_read_all(fd, ETC_COPY_MAX, &text, &size) < 0 ? 0 : plan_file(p, path, text, size, 0444, err);
+                return plan_file_from(p, path, fd, (size_t)st.st_size, err);
         }
         if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
                 return 0;

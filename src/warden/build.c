@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a box comes to be, seen from outside: an identity on the host, cgroups with limits, detached
+ * mounts, a setup process in fresh namespaces (setup.c), and the order it gets. The first and the
+ * last but one need not know what will run and are done ahead, as a shell (box.h). */
+#include "warden/box.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/message.h"
+#include "kernel/landlock.h"
+#include "kernel/mount.h"
+#include "kernel/privilege.h"
+#include "kernel/sys.h"
+#include "warden/setup.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/* Host uids of boxes, when the warden is root: far from what systems hand out. */
+#define BOX_UID_BASE 0x40000000U
+#define BOX_UID_MASK 0x3fffffffU
+
+bool warden_is_host_root(void)
+{
+        static int known = -1;
+
+        if (known < 0)
+                known = geteuid() == 0 && userns_is_initial() && privilege_has(CAP_SYS_ADMIN);
+        return known;
+}
+
+/* The box's user on the host. Without root there is only one choice: the caller. */
+static int choose_identity(struct box *b, uint32_t uid, uint32_t gid, gb_error *err)
+{
+        b->identity = (struct userns_map){
+                .uid_inside = uid, .gid_inside = gid, .uid_outside = geteuid(), .gid_outside = getegid(),
+        };
+        if (warden_is_host_root()) {
+                uint32_t random;
+                if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+                        return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the box's user");
+                b->identity.uid_outside = b->identity.gid_outside = BOX_UID_BASE + (random & BOX_UID_MASK);
+        } else if (geteuid() == 0 && userns_is_initial()) {
+                return error_set(err, GB_E_UNENFORCEABLE, EPERM,
+                                 "running as root without CAP_SYS_ADMIN (inside a container?): the box's user would be the "
+                                 "host's root; run glovebox as an ordinary user, or with --cap-add SYS_ADMIN");
+        }
+        return 0;
+}
+
+static int create_cgroup(struct box *b, gb_error *err)
+{
+        bool unified = b->spec.flags & BOX_UNIFIED_CONTROLLERS, any = false;
+        struct cgroup_limits limits = b->spec.cgroup;
+        char name[64];
+        uint64_t random;
+
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+                any = any || b->cgroup_parents[i] >= 0;
+        if (!any || b->spec.layers_off & BOX_LAYER_CGROUP)
+                return 0;
+        if (unified && limits.pids > 0)
+                limits.pids += 2; /* init, and the setup process while it lives */
+
+        for (int attempt = 0; attempt < 4; attempt++) {
+                if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+                        return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the cgroup's name");
+                snprintf(name, sizeof(name), CGROUP_NAME_PREFIX "%016llx", (unsigned long long)random);
+                int r = cgroup_box_create(&b->cgroup, b->cgroup_parents, unified, name, &limits);
+                if (r == 0) {
+                        b->has_cgroup = true;
+                        return 0;
+                }
+                if (r != -EEXIST)
+                        return error_set(err, GB_E_UNENFORCEABLE, -r, "cannot make a cgroup with the policy's limits: %s",
+                                         strerror(-r));
+        }
+        return error_set(err, GB_E_INTERNAL, EEXIST, "cannot find an unused name for a cgroup");
+}
+
+/* The request's descriptors, by what they are for. */
+struct sorted_fds {
+        int fixed[SETUP_REST]; /* payload and standard streams */
+        int sources[BOX_FDS_MAX];
+        const struct box_fd *rows[BOX_FDS_MAX]; /* of the sources */
+        int n_sources;
+};
+
+static void sorted_fds_done(struct sorted_fds *s)
+{
+        for (int i = 0; i < SETUP_REST; i++)
+                safe_close(s->fixed[i]);
+        for (int i = 0; i < s->n_sources; i++)
+                safe_close(s->sources[i]);
+}
+
+/* Remembers where on the host the box can write. */
+static void note_device(struct box *b, const struct box_fd *row, int fd)
+{
+        struct stat st;
+
+        if (!(row->flags & BOX_SOURCE_WRITABLE) || row->flags & BOX_SOURCE_DEVICE || fstat(fd, &st) < 0)
+                return;
+        for (size_t i = 0; i < b->n_devices; i++)
+                if (b->devices[i] == st.st_dev)
+                        return;
+        if (b->n_devices < ARRAY_SIZE(b->devices))
+                b->devices[b->n_devices++] = st.st_dev;
+}
+
+/* Takes all of fds[], also when it fails. */
+static int sort_descriptors(struct box *b, int *fds, struct sorted_fds *s, gb_error *err)
+{
+        for (uint32_t i = 0; i < b->spec.n_fds; i++) {
+                const struct box_fd *fd = &b->spec.fds[i];
+                switch (fd->role) {
+                case BOX_FD_PAYLOAD:
+                case BOX_FD_STDIN:
+                case BOX_FD_STDOUT:
+                case BOX_FD_STDERR:
+                        safe_close(s->fixed[fd->role - BOX_FD_PAYLOAD]);
+                        s->fixed[fd->role - BOX_FD_PAYLOAD] = TAKE_FD(fds[i]);
+                        break;
+                case BOX_FD_CGROUP:
+                        if (fd->index >= CGROUP_KIND_COUNT || b->cgroup_parents[fd->index] >= 0)
+                                return error_set(err, GB_E_INTERNAL, EPROTO, "the request names a cgroup wrongly");
+                        b->cgroup_parents[fd->index] = TAKE_FD(fds[i]);
+                        break;
+                case BOX_FD_SOURCE:
+                        note_device(b, fd, fds[i]);
+                        s->rows[s->n_sources] = fd;
+                        s->sources[s->n_sources++] = TAKE_FD(fds[i]);
+                        break;
+                default:
+                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request has a descriptor of an unknown kind");
+                }
+        }
+        for (int i = 0; i < SETUP_REST; i++)
+                if (s->fixed[i] < 0)
+                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request lacks a descriptor");
+        return 0;
+}
+
+static unsigned source_mount_flags(const struct box_fd *fd)
+{
+        return (fd->flags & BOX_SOURCE_WRITABLE ? MOUNT_WRITABLE : 0) | (fd->flags & BOX_SOURCE_DEVICE ? MOUNT_DEVICES : 0);
+}
+
+/* As root: a source becomes a detached mount here, so that the box need not reach it by path, and
+ * the owner of what belongs to the caller becomes the box's user. */
+static int detach_source(const struct box *b, const struct box_fd *row, int *fd, gb_error *err)
+{
+        _cleanup_close_ int idmap = -1;
+
+        if (row->flags & BOX_SOURCE_OWNED) {
+                struct userns_map map = {
+                        .uid_inside = row->owner_uid, .uid_outside = b->identity.uid_outside,
+                        .gid_inside = row->owner_gid, .gid_outside = b->identity.gid_outside,
+                };
+                idmap = userns_open(&map);
+                if (idmap < 0)
+                        return error_set(err, GB_E_UNENFORCEABLE, -idmap, "cannot make a user namespace for a mount: %s",
+                                         strerror(-idmap));
+        }
+        int tree = mount_clone_tree(*fd, source_mount_flags(row), idmap);
+        if (tree < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, -tree, "cannot mount a directory into the box: %s%s", strerror(-tree),
+                                 idmap >= 0 && tree == -EINVAL ? " (its file system, or one mounted below it, has no idmapped mounts: "
+                                                                 "use a directory on ext4, xfs or btrfs; tmpfs has them since Linux 6.3)" : "");
+        safe_close(*fd);
+        *fd = tree;
+        return 0;
+}
+
+static int clone_error(int errnum, gb_error *err)
+{
+        const char *remedy = "";
+
+        if (errnum == EPERM || errnum == EACCES)
+                remedy = ": user namespaces are forbidden for this user; allow them (sysctl kernel.unprivileged_userns_clone=1 or "
+                         "kernel.apparmor_restrict_unprivileged_userns=0), or run glovebox as root; inside a container, start that "
+                         "with --security-opt seccomp=unconfined";
+        else if (errnum == ENOSPC || errnum == EUSERS)
+                remedy = ": the limit of namespaces is reached (sysctl user.max_user_namespaces and its kin; 0 forbids them)";
+        else if (errnum == ENOSYS || errnum == EINVAL)
+                remedy = ": this kernel is too old or was built without namespaces; glovebox needs Linux 5.12 or later";
+        return error_set(err, GB_E_UNENFORCEABLE, errnum, "cannot make the box's namespaces: %s%s", strerror(errnum), remedy);
+}
+
+/* Clones the setup process into its namespaces and gives it its identity. */
+static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, gb_error *err)
+{
+        _cleanup_close_ int ours = -1, theirs = -1;
+        struct setup setup = {
+                .uid = b->identity.uid_inside, .gid = b->identity.gid_inside, .host_network = host_network, .layers_off = layers_off,
+        };
+        struct clone_args args = {
+                .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+                .pidfd = (uint64_t)(uintptr_t)&b->setup_pidfd,
+                .exit_signal = SIGCHLD,
+        };
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        ours = pair[0];
+        setup.socket = theirs = pair[1];
+        if (!host_network && !(layers_off & BOX_LAYER_NETWORK))
+                args.flags |= CLONE_NEWNET;
+        if (b->has_cgroup && b->cgroup.dir[CGROUP_UNIFIED] >= 0) {
+                args.flags |= CLONE_INTO_CGROUP;
+                args.cgroup = (uint64_t)b->cgroup.dir[CGROUP_UNIFIED];
+        }
+        pid_t pid = sys_clone3(&args);
+        if (pid < 0)
+                return clone_error(errno, err);
+        if (pid == 0)
+                setup_main(&setup);
+
+        b->setup_pid = pid;
+        b->socket = TAKE_FD(ours);
+        int r = userns_write_map(pid, &b->identity);
+        if (r < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, -r, "cannot map the box's user: %s%s", strerror(-r),
+                                 r == -EPERM ? " (user namespaces are restricted on this host; `glovebox doctor` says how)" : "");
+        if (write(b->socket, "g", 1) != 1)
+                return error_set(err, GB_E_INTERNAL, errno, "the box's setup process died at once");
+        return 0;
+}
+
+void box_prepare(struct box *b, uint32_t uid, uint32_t gid)
+{
+        gb_error err;
+
+        /* When this cannot be done here, a run will find out again and tell. */
+        if (choose_identity(b, uid, gid, &err) == 0 && clone_setup(b, false, 0, &err) == 0) {
+                b->state = BOX_SHELL;
+                return;
+        }
+        box_kill(b);
+        box_done(b);
+        box_init(b);
+}
+
+static bool shell_fits(const struct box *b, const struct box_spec *spec)
+{
+        return b->state == BOX_SHELL && !b->failed && spec->uid == b->identity.uid_inside && spec->gid == b->identity.gid_inside &&
+               !(spec->flags & (BOX_NETWORK_HOST | BOX_UNIFIED_CONTROLLERS)) && spec->layers_off == 0;
+}
+
+static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
+{
+        static struct setup_order order;
+        int join[CGROUP_KIND_COUNT], n_join = 0, fds[BOX_FDS_MAX], n = 0, r = 0;
+
+        if (b->has_cgroup)
+                n_join = cgroup_box_open_join(&b->cgroup, join);
+        if (n_join < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the box's cgroup: %s", strerror(-n_join));
+        order = (struct setup_order){
+                .spec = b->spec, .n_join = (uint32_t)n_join, .n_sources = (uint32_t)sorted->n_sources,
+                .detached = b->report.host_root, .landlock_abi = b->report.landlock_abi,
+        };
+        for (int i = 0; i < SETUP_REST; i++)
+                fds[n++] = sorted->fixed[i];
+        for (int i = 0; i < n_join; i++)
+                fds[n++] = join[i];
+        /* There is room: each join file has its cgroup among the descriptors of the request. */
+        for (int i = 0; i < sorted->n_sources; i++) {
+                order.mount_flags[i] = source_mount_flags(sorted->rows[i]);
+                fds[n++] = sorted->sources[i];
+        }
+        if (message_send(b->socket, &order, sizeof(order), fds, n) < 0)
+                r = error_set(err, GB_E_INTERNAL, errno, "the box's setup process is gone");
+        for (int i = 0; i < n_join; i++)
+                safe_close(join[i]);
+        return r;
+}
+
+static int build(struct box *b, const struct box_spec *spec, struct sorted_fds *sorted, gb_error *err)
+{
+        bool fits = shell_fits(b, spec);
+        int r = create_cgroup(b, err);
+
+        if (r == 0 && !fits) {
+                r = choose_identity(b, spec->uid, spec->gid, err);
+                if (r == 0)
+                        r = clone_setup(b, spec->flags & BOX_NETWORK_HOST, spec->layers_off, err);
+        }
+        for (int i = 0; r == 0 && b->report.host_root && i < sorted->n_sources; i++)
+                r = detach_source(b, sorted->rows[i], &sorted->sources[i], err);
+        return r < 0 ? r : send_order(b, sorted, err);
+}
+
+int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err)
+{
+        _cleanup_(sorted_fds_done) struct sorted_fds sorted = {.fixed = {-1, -1, -1, -1}};
+
+        if (b->state == BOX_SHELL && !shell_fits(b, spec)) {
+                box_kill(b);
+                box_done(b);
+                box_init(b);
+        }
+        b->spec = *spec;
+        b->report.landlock_abi = (uint32_t)landlock_abi();
+        b->report.host_root = warden_is_host_root();
+        int r = sort_descriptors(b, fds, &sorted, err);
+        if (r == 0)
+                r = build(b, spec, &sorted, err);
+        b->state = BOX_BUILDING;
+        return r;
+}
