@@ -7,8 +7,8 @@
  *   spawn time   USEC OUT ERR COMMAND...   sleeps USEC, then times from before vfork to after wait4
  *   spawn memory USEC OUT ERR COMMAND...   traces the tree and prints the memory of each program in it
  *
- * Memory is read when a process is about to exit or to become another program (PTRACE_EVENT_EXIT
- * and before that nothing is unmapped), so the peak is exact and nothing is sampled. */
+ * Memory is read when a process is about to exit (PTRACE_EVENT_EXIT), while everything is still
+ * mapped: the high-water mark is the kernel's own, and nothing is sampled. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

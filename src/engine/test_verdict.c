@@ -76,7 +76,7 @@ static const struct verdict_case cases[] = {
          "Stopped by the memory limit of 512 MB (peak 512 MB): process the data in smaller pieces"},
         {"oom of a child, then failed", {EXIT(1), .oom_kills = 2, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
         {"oom of a group above", {KILLED(SIGKILL), .oom_kills = 1, .memory_peak_bytes = 40 * MIB}, VERDICT_MEMORY, 118, "a group above the box"},
-        {"oom before SIGSYS", {KILLED(SIGSYS), ALL_HITS}, VERDICT_MEMORY, 118, "memory limit"},
+        {"oom before SIGSYS", {KILLED(SIGSYS), ALL_HITS, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
         {"oom of a child, ended well", {EXIT(0), .oom_kills = 1}, VERDICT_OK, 0, "ended well"},
 
         /* 4. syscall. */

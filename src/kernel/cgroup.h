@@ -11,7 +11,7 @@
  * through descriptors the warden opened: moving only the calling thread skips the lock whose
  * grace period costs 7 to 15 ms after idle. v2: the first process is born in the group
  * (CLONE_INTO_CGROUP), which has no such wait either. In hybrid mode the v2 tree has no
- * controllers but still gives cgroup.kill and cpu.stat.
+ * controllers and is left alone.
  *
  * A group's directory is locked (flock) by the warden that made it for as long as that lives, so a
  * sweep can tell a left-over from a living one, across pid namespaces. */

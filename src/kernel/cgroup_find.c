@@ -422,8 +422,11 @@ static void settle_v1(struct finder *f)
                 if (fd >= 0 && check_writable(fd) >= 0)
                         h->parent[CGROUP_UNIFIED] = TAKE_FD(fd);
         }
-        if (h->parent[CGROUP_UNIFIED] >= 0) /* that counts cpu time: one join less */
-                h->parent[CGROUP_CPUACCT] = safe_close(h->parent[CGROUP_CPUACCT]);
+        bool hybrid = h->parent[CGROUP_UNIFIED] >= 0;
+        /* The v2 tree without controllers could still count cpu time, but a process can only be born
+         * into it, before it is known what will run. cpuacct does it as well. */
+        if (hybrid && h->parent[CGROUP_CPUACCT] >= 0)
+                h->parent[CGROUP_UNIFIED] = safe_close(h->parent[CGROUP_UNIFIED]);
 
         h->memory = h->parent[CGROUP_MEMORY] >= 0;
         h->pids = h->parent[CGROUP_PIDS] >= 0;
@@ -436,7 +439,7 @@ static void settle_v1(struct finder *f)
                         set_why(h, "the %s controller is in no cgroup v1 hierarchy while others are: mount it, or "
                                 "move the host to cgroup v2", controller_name[kind]);
 
-        if (h->parent[CGROUP_UNIFIED] >= 0)
+        if (hybrid)
                 h->mode = CGROUP_MODE_HYBRID;
         else if (h->memory || h->pids || h->cpu)
                 h->mode = CGROUP_MODE_V1;

@@ -206,8 +206,8 @@ static void test_hybrid(void **state)
         add_v1(t, "pids", "/");
         assert_int_equal(cgroup_find_from(&t->s, &h), 0);
         assert_true(h.memory && h.cpu && h.pids && !h.unified_controllers);
-        assert_parent(t, &h, CGROUP_UNIFIED, "cg/unified");
-        assert_parent(t, &h, CGROUP_CPUACCT, NULL);
+        assert_parent(t, &h, CGROUP_UNIFIED, NULL);
+        assert_parent(t, &h, CGROUP_CPUACCT, "cg/cpuacct");
         assert_string_equal(h.why_not, "");
         cgroup_host_done(&h);
 }

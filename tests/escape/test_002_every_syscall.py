@@ -11,6 +11,7 @@ from conftest import ROOT
 
 COLUMNS = {"x86_64": 2, "aarch64": 3}
 ZERO = {"0", "SCHED_OTHER", "SOL_IP", "no such bit"}  # names in the list whose value is 0
+UNFILTERED = {"x86_64": {335, 336}}  # uretprobe, uprobe: the kernel asks no filter, and kills whoever is not a probe
 
 
 def refused_at_zero(condition):
@@ -57,6 +58,6 @@ def test_every_number(box):
         errno = {"EOPNOTSUPP": "ENOTSUP", "EWOULDBLOCK": "EAGAIN"}.get(errno, errno)
         answer = {"EOPNOTSUPP": "ENOTSUP"}.get(answer, answer)
         right = {"refused": answer == errno, "nothing": answer == "0", "allowed": answer != "ENOSYS"}[kind]
-        if not right:
+        if not right and number not in UNFILTERED.get(platform.machine(), ()):
             wrong[number] = f"declared {kind} {errno or ''}, answered {answer}"
     assert not wrong

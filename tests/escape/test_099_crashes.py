@@ -23,4 +23,3 @@ def test_no_crash_handler(box):
     attack = box.attack("core_limit")
     attack.assert_refused("EPERM", "EINVAL")
     assert (attack.notes["soft"], attack.notes["hard"]) == ("1", "1")
-    assert attack.notes["set_to_0"] == "-1"
