@@ -10,6 +10,7 @@ set -uo pipefail
 . tools/builds.sh
 
 passed=0 failed=0 skipped=0 summary=''
+pytest_max=600 # seconds for one part; a test that hangs is a failure, not a wait
 began=$SECONDS
 
 # record NAME PASSED FAILED SKIPPED
@@ -63,7 +64,7 @@ test_python() {
         part "$name"
         rm -f "$report"
         GLOVEBOX="$PWD/$dir/src/cli/glovebox" GLOVEBOX_LAYERS_BINARY="$PWD/build-layers/src/cli/glovebox" \
-                python3 -m pytest -p no:cacheprovider -q -rs --junitxml="$report" "$@" || status=$?
+                timeout --kill-after=30 "$pytest_max" python3 -m pytest -p no:cacheprovider -q -rs --junitxml="$report" "$@" || status=$?
         all=$(junit_count tests "$report") skip=$(junit_count skipped "$report")
         bad=$(($(junit_count failures "$report") + $(junit_count errors "$report")))
         # 5: no test was collected, which must not pass for a success.

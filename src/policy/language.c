@@ -20,7 +20,8 @@
 static const char builtin_text[] =
         "languages:\n"
         "  python: {aliases: [python3, py], extensions: [py], file: main.py, run: [python3, '{file}'],\n"
-        "    env: {PYTHONDONTWRITEBYTECODE: 1, PYTHONPATH: /sandbox, PYTHONSAFEPATH: 1}, memory_min: 16m}\n"
+        "    env: {PYTHONDONTWRITEBYTECODE: 1, PYTHONPATH: /sandbox, PYTHONSAFEPATH: 1}, etc: [fonts, matplotlibrc],\n"
+        "    memory_min: 16m}\n"
         "  bash: {extensions: [bash], file: main.bash, run: [bash, '{file}']}\n"
         "  sh: {extensions: [sh], file: main.sh, run: [sh, '{file}']}\n";
 
@@ -46,6 +47,7 @@ void languages_free(struct languages *l)
                 free(row->file);
                 words_free(row->aliases);
                 words_free(row->extensions);
+                words_free(row->etc);
                 words_free(row->compile);
                 words_free(row->run);
                 words_free(row->env);
@@ -114,6 +116,20 @@ static int read_extensions(struct reader *rd, const struct place *at)
         return read_words(rd, at, rd->row->extensions, LANGUAGE_EXTENSIONS_MAX, is_extension, "extensions without the dot");
 }
 
+/* A name in /etc: parts of plain characters, none of them hidden or a way up. */
+static bool is_etc_name(const char *text)
+{
+        size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-/");
+
+        return n > 0 && n <= 64 && text[n] == '\0' && text[0] != '/' && text[0] != '.' && !strstr(text, "/.") && !strstr(text, "//") &&
+               text[n - 1] != '/';
+}
+
+static int read_etc(struct reader *rd, const struct place *at)
+{
+        return read_words(rd, at, rd->row->etc, LANGUAGE_ETC_MAX, is_etc_name, "names in /etc, such as fonts or ssl/certs");
+}
+
 static int read_compile(struct reader *rd, const struct place *at)
 {
         return read_words(rd, at, rd->row->compile, COMMAND_WORDS_MAX, is_word, "words of a command");
@@ -175,9 +191,9 @@ static int read_memory_min(struct reader *rd, const struct place *at)
         return 0;
 }
 
-static const char *const key_names[] = {"aliases", "extensions", "file", "compile", "run", "env", "memory_min"};
+static const char *const key_names[] = {"aliases", "extensions", "file", "compile", "run", "env", "etc", "memory_min"};
 static int (*const key_readers[])(struct reader *, const struct place *) = {
-        read_aliases, read_extensions, read_file_name, read_compile, read_run, read_env, read_memory_min,
+        read_aliases, read_extensions, read_file_name, read_compile, read_run, read_env, read_etc, read_memory_min,
 };
 
 static int read_key(struct reader *rd, const struct place *at)

@@ -12,6 +12,7 @@
 
 #define LANGUAGE_EXTENSIONS_MAX 8
 #define LANGUAGE_ENV_MAX 16
+#define LANGUAGE_ETC_MAX 8
 
 /* A word of a command may hold {file} (the code in the box) or {out} (a fresh path in /tmp for
  * what a compiler makes). The first word is looked up in the box's PATH. */
@@ -23,6 +24,7 @@ struct language {
         char *compile[COMMAND_WORDS_MAX + 1];          /* empty for interpreted languages */
         char *run[COMMAND_WORDS_MAX + 1];
         char *env[LANGUAGE_ENV_MAX + 1]; /* "NAME=value" */
+        char *etc[LANGUAGE_ETC_MAX + 1]; /* what it needs of the host's /etc; what is absent is left out */
         uint64_t memory_min_bytes;       /* below this it cannot even start; 0: not known */
 };
 

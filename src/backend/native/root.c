@@ -20,8 +20,8 @@
 #define SHM_SIZE_MAX (64 * MIB)
 #define ETC_COPY_MAX (256 * KIB) /* larger files of /etc are bound, not copied */
 
-/* What programs need of the host's /etc, and nobody's secret. Each costs every run some microseconds. */
-static const char *const host_etc[] = {"alternatives", "fonts", "ld.so.cache", "localtime", "matplotlibrc"};
+/* What all programs need of the host's /etc, and nobody's secret; languages name what else they need. */
+static const char *const host_etc[] = {"alternatives", "ld.so.cache", "localtime"};
 
 /* Only with the host's network. */
 static const char *const host_network_etc[] = {"gai.conf",  "hosts",           "protocols", "resolv.conf",
@@ -110,6 +110,9 @@ static int plan_made_up_etc(struct box_plan *p, const struct box_request *reques
                         return r;
         for (size_t i = 0; i < ARRAY_SIZE(host_etc); i++)
                 if ((r = plan_etc_entry(p, host_etc[i], err)) < 0)
+                        return r;
+        for (size_t i = 0; request->language->etc[i]; i++)
+                if ((r = plan_etc_entry(p, request->language->etc[i], err)) < 0)
                         return r;
         if (!host_network)
                 return plan_text(p, "/etc/hosts", "127.0.0.1 localhost glovebox\n::1 localhost\n", err);
