@@ -133,7 +133,8 @@ class Box:
 
     def __init__(self, who, attack_dir, scratch, binary=BINARY, environ=None):
         self.who, self.attack_dir, self.scratch, self.binary = who, attack_dir, scratch, binary
-        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **(environ or {})}
+        kept = {name: os.environ[name] for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_CONFIG_DIR") if name in os.environ}
+        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **kept, **(environ or {})}
         self.ids = {"user": USER, "group": USER, "extra_groups": []} if who == "user" and IS_ROOT else {}
         self.uid = USER if who == "user" and IS_ROOT else os.geteuid()
         self.weaker = []
@@ -202,6 +203,10 @@ class Box:
         words = " ".join([name, token, *map(str, args)])
         result = self.run(f"exec /attack/attack {words}", "sh", mount=[f"{self.attack_dir}:/attack", *mount], **options)
         return Attack(name, token, result)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "smoke: one of the few that also run under the sanitizers")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -293,21 +298,30 @@ def _link(path):
         return ""
 
 
+def process_stat(pid):
+    """Name and fields from the state on; None for one that is dead: gone, a zombie that process 1 has yet
+    to reap, or an init that waits for such zombies."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            head, _, tail = file.read().decode(errors="replace").rpartition(")")
+    except OSError:
+        return None
+    fields = tail.split()
+    exiting = int(fields[6]) & 0x4  # PF_EXITING
+    return None if fields[0] in "ZX" or exiting else (head.partition("(")[2], fields)
+
+
 def box_processes():
     """Processes of glovebox and those in another pid namespace: pid, start time and name of each."""
     own, found = _link("/proc/self/ns/pid"), set()
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        stat = process_stat(entry)
+        if not stat:
             continue
-        try:
-            with open(f"/proc/{entry}/stat", "rb") as file:
-                head, _, tail = file.read().decode(errors="replace").rpartition(")")
-        except OSError:
-            continue
-        name, namespace = head.partition("(")[2], _link(f"/proc/{entry}/ns/pid")
+        name, namespace = stat[0], _link(f"/proc/{entry}/ns/pid")
         ours = os.path.basename(_link(f"/proc/{entry}/exe")) in ("glovebox", "glovebox-warden")
         if ours or name.startswith("glovebox") or (namespace and namespace != own):
-            found.add((int(entry), tail.split()[19], name))
+            found.add((int(entry), stat[1][19], name))
     return found
 
 

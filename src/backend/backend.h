@@ -52,8 +52,9 @@ struct backend_box; /* each backend's own */
 
 struct backend {
         const char *name;
-        /* Starts helpers early; optional. */
+        /* Starts helpers early; optional. forget() ends those that no start() has taken. */
         void (*prepare)(void);
+        void (*forget)(void);
         /* Fills controls with what will be enforced; fails when the policy wants more. */
         int (*start)(const struct box_request *request, struct controls *ret_controls, struct backend_box **ret,
                      gb_error *err);

@@ -297,6 +297,7 @@ int command_run(const struct command *command, const struct arguments *arguments
         if (r == 0) {
                 run_prepare();
                 r = prepare_and_execute(&command->options, arguments, &err);
+                run_forget();
         }
         return r < 0 ? command_fail(arguments, &err) : r;
 }

@@ -429,3 +429,8 @@ void run_prepare(void)
 {
         backend_native.prepare();
 }
+
+void run_forget(void)
+{
+        backend_native.forget();
+}

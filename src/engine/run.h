@@ -45,5 +45,7 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
 /* Starts what a run will need (the warden) early, so that it comes up while the caller still
  * reads its files. Optional; a second call does nothing. */
 void run_prepare(void);
+/* Ends what run_prepare() has started and no run has taken. */
+void run_forget(void);
 
 #endif

@@ -48,8 +48,11 @@ static void send_proc(int socket)
 _noreturn_ void runner_init(int socket, bool seccomp)
 {
         struct sigaction ignore = {.sa_handler = SIG_IGN};
+        char kept;
         int r;
 
+        if (read(socket, &kept, 1) != 1)
+                _exit(1);
         send_proc(socket);
         prctl(PR_SET_NAME, "glovebox-init");
         if ((r = privilege_new_keyring()) < 0 || (r = privilege_drop_capabilities()) < 0 || (r = privilege_no_new()) < 0)

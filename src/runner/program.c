@@ -189,6 +189,10 @@ static void compile(const struct payload *p)
 
 _noreturn_ void runner_program(int socket, struct program_layers layers)
 {
+        char kept;
+
+        if (read(socket, &kept, 1) != 1)
+                _exit(127);
         frames = socket;
         become_session();
         lock_in(layers);

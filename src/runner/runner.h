@@ -28,6 +28,9 @@ struct setup_frame {
         gb_error error;
 };
 
+/* Both begin by waiting for one byte on their socket: the warden knows of them then. When it does not
+ * come, nobody would ever end them, so they end themselves. */
+
 /* Should: mount /proc (which only a process inside the pid namespace may) and send it through
  * socket as a frame's descriptor, lock itself in, close the socket; then reap orphans by
  * existing. Mustn't: hold a descriptor, an environment or a capability once the socket is closed. */

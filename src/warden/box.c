@@ -260,8 +260,15 @@ void box_signal(struct box *b, int sig)
 
 void box_kill(struct box *b)
 {
-        if (b->setup_pid > 0)
+        /* The setup process first: once it is dead, its last frames tell of every process it has handed
+         * over, and those it had not end by themselves. */
+        if (b->setup_pid > 0) {
                 sys_pidfd_send_signal(b->setup_pidfd, SIGKILL);
+                while (waitpid(b->setup_pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
+                b->setup_pid = 0;
+        }
+        drain_frames(b);
         if (b->init_pidfd >= 0)
                 sys_pidfd_send_signal(b->init_pidfd, SIGKILL);
         if (b->program_pidfd >= 0)
@@ -273,7 +280,6 @@ void box_kill(struct box *b)
                 reap_program(b);
         while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
                 ;
-        b->setup_pid = 0;
 }
 
 /* Peaks that no cgroup has given. */

@@ -121,6 +121,8 @@ static pid_t clone_sibling(const struct setup *s, uint32_t frame_kind, int *ret_
         if (pid > 0) {
                 send_frame(s, frame_kind, (uint32_t)pid, &pidfd, 1);
                 safe_close(pidfd);
+                /* Only now does it have a keeper: should we die before, it ends at the end of its socket. */
+                check(s, negative((int)write(*ret_socket, "k", 1)), "hand over a process of the box");
         }
         return pid;
 }

@@ -7,6 +7,7 @@ import pytest
 from conftest import IS_ROOT, needs_root
 
 
+@pytest.mark.smoke
 def test_mounts_are_read_only_unless_asked(box):
     directory = box.directory()
     (directory / "file").write_text("content")
@@ -84,6 +85,7 @@ def test_workspace_on_a_read_only_disk(box):
     assert done.returncode == 110 and b"Read-only file system" in done.stdout, done
 
 
+@pytest.mark.smoke
 def test_disk_limit_of_the_workspace(box):
     directory = box.directory()
     code = "import time\nprint('token', flush=True)\nfor i in range(100):\n    open(f'f{i}', 'wb').write(bytes(1 << 20)); time.sleep(0.02)"

@@ -13,8 +13,8 @@ WRONG = {
     "documents": ("timeout: 1s\n---\ntimeout: 2s\n", 2, None, ""), "scalar": ("just text\n", 1, 1, ""), "above": ("timeout: 10m\n", 1, None, "timeout_max"),
     "cap_drop": ("cap_drop: [NET_RAW]\n", 1, None, "ALL"), "security_opt": ("security_opt: []\n", 1, None, "no-new-privileges"),
     "mount source": ("mounts:\n  - data:/data\n", 2, 5, "not an absolute path"), "mount target": ("mounts:\n  - /srv:/etc/x\n", 2, 5, "belongs to the box"),
-    "env name": ("env:\n  A=B: x\n", 2, 3, "="), "network": ("network_mode: bridge\n", 1, 15, "none"), "weaker": ("allow_weaker: [seccomp]\n", 1, None, "seccomp"),
-    "level": ("trust_levels:\n  standard:\n    pids_limit: 1\n", 3, 17, "too small"), "level name": ("trust_levels:\n  UPPER: {}\n", 2, 3, "UPPER"),
+    "env name": ("env:\n  A=B: x\n", 2, None, "="), "network": ("network_mode: bridge\n", 1, 15, "none"), "weaker": ("allow_weaker: [seccomp]\n", 1, None, "seccomp"),
+    "level": ("trust_levels:\n  standard:\n    pids_limit: 1\n", 3, 17, "too small"), "level name": ("trust_levels:\n  UPPER: {}\n", 2, None, "UPPER"),
     "untrusted network": ("trust_levels:\n  untrusted:\n    network_mode: host\n", 3, None, "untrusted"),
     "default trust": ("default_trust: nobody\n", 1, 16, "nobody"),
 }
@@ -43,7 +43,8 @@ def test_wrong_files(own_box, name):
     assert check.returncode == 111 and str(path) in check.err.decode()
 
 
-@pytest.mark.parametrize("text", [b"\xff\xfe", b"a: \x00", b"\xef\xbb\xbftimeout: 1s\nx\xff: 1\n", b"a" * (300 << 10), b"[" * 100])
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"a: \x00", b"\xef\xbb\xbftimeout: 1s\nx\xff: 1\n", b"a" * (300 << 10), b"[" * 100],
+                         ids=["utf-16", "nul", "not utf-8", "too large", "too deep"])
 def test_files_that_are_not_policies(own_box, text):
     result = own_box.run("print(1)", policy=write(own_box, text))
     assert result.returncode in (111, 114), result.explain()

@@ -38,6 +38,7 @@ def test_languages(box, lang):
         assert "not installed" in result.error["message"]
 
 
+@pytest.mark.smoke
 def test_compile_error_is_an_error_while_compiling(box):
     result = box.run("int main(void) { return x; }", "c")
     assert (result.verdict, result.json["phase"]) == ("error", "compile"), result.explain()
@@ -60,24 +61,27 @@ def test_unknown_language(own_box):
     assert result.returncode == 113 and "python" in result.error["message"], result.explain()
 
 
+@pytest.mark.smoke
 def test_code_from_stdin(own_box):
     result = own_box.run(file="-", stdin=b"import sys; print(repr(sys.stdin.read()))")
     assert result.stdout == "''\n"
 
 
+@pytest.mark.smoke
 def test_arguments(box):
     words = ["a b", "", "--json", "-c", "*", "$HOME", "\u20ac", "x\ny"]
     result = box.run("import sys, json; print(json.dumps(sys.argv[1:]))", args=words)
     assert json.loads(result.stdout) == words
 
 
+@pytest.mark.smoke
 def test_environment(box):
     code = "import os, json; print(json.dumps(dict(os.environ)))"
     result = box.run(code, env=["A=1", "B=x=y", "EMPTY=", "HOME=/tmp", "A=2"], environ={"SECRET": "of the caller", "LD_PRELOAD": ""})
     env = json.loads(result.stdout)
     assert (env["A"], env["B"], env["EMPTY"], env["HOME"]) == ("2", "x=y", "", "/tmp")
     assert "SECRET" not in env and "LD_PRELOAD" not in env
-    assert set(env) <= {"A", "B", "EMPTY", "HOME", "PATH", "USER", "LOGNAME", "LANG", "TMPDIR", "TERM", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "LC_CTYPE", "PWD"}
+    assert set(env) <= {"A", "B", "EMPTY", "HOME", "PATH", "USER", "LOGNAME", "LANG", "TMPDIR", "TERM", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONSAFEPATH", "LC_CTYPE", "PWD"}
 
 
 @pytest.mark.parametrize("text", ["=x", "A", "1A=x", "A B=x", "A-B=x", "\u00e9=x"])
@@ -100,6 +104,7 @@ def test_signals(box, name):
     assert result.returncode == 128 + getattr(signal, f"SIG{name}")
 
 
+@pytest.mark.smoke
 def test_json_shape(box):
     result = box.run("import sys; print('out'); print('err', file=sys.stderr)")
     j = result.json
@@ -113,6 +118,7 @@ def test_json_shape(box):
     assert result.out.count(b"\n") == 1
 
 
+@pytest.mark.smoke
 def test_events(box):
     result = box.run("import sys, time\nprint('one', flush=True)\ntime.sleep(0.05)\nprint('two', file=sys.stderr, flush=True)\ntime.sleep(0.05)\nprint('three')",
                      json=False, events=True)
@@ -133,6 +139,7 @@ def test_json_and_events_exclude_each_other(own_box):
     assert own_box.run("x", json=True, events=True).returncode == 110
 
 
+@pytest.mark.smoke
 def test_output_streams_live(box):
     """What is printed arrives while the program still runs."""
     process = box.start("print('first', flush=True); input(); print('second')", json=False, stdin=subprocess.PIPE)
@@ -141,6 +148,7 @@ def test_output_streams_live(box):
     assert box.finish(process, b"go\n").out == b"second\n"
 
 
+@pytest.mark.smoke
 def test_stderr_and_verdict_line(box):
     result = box.run("import sys; print('err', file=sys.stderr)", json=False, quiet=True)
     assert (result.out, result.err) == (b"", b"err\n")

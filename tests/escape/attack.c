@@ -451,6 +451,11 @@ static void other_process(void)
         try("process_madvise", syscall(SYS_process_madvise, pidfd, &remote, 1, 4, 0));
 }
 
+static void try_traceme(void)
+{
+        try("traceme", ptrace(PTRACE_TRACEME, 0, 0, 0));
+}
+
 static void own_child_memory(void)
 {
         static int secret = 1;
@@ -465,7 +470,7 @@ static void own_child_memory(void)
         try("process_vm_readv", process_vm_readv(child, &local, 1, &remote, 1, 0));
         try("process_vm_writev", process_vm_writev(child, &local, 1, &remote, 1, 0));
         try("ptrace_attach", ptrace(PTRACE_ATTACH, child, 0, 0));
-        try("traceme", ptrace(PTRACE_TRACEME, 0, 0, 0));
+        in_child(try_traceme); /* not by ourselves: our parent would have to answer for every signal */
         snprintf(path, sizeof(path), "/proc/%d/mem", child);
         try("open_mem", open(path, O_RDWR));
         kill(child, SIGKILL);

@@ -21,10 +21,14 @@ def kernel_log():
 
 
 def test_random_calls(box, no_leaks):
-    before = kernel_log()
-    attack = box.attack("trinity", random.randrange(1 << 30), timeout="20s")
-    assert attack.result.verdict in ("ok", "error"), attack.result.explain()
-    assert int(attack.notes["calls"]) > 10000
+    before, calls = kernel_log(), 0
+    for _ in range(3):  # its own random calls may kill the attack itself, which is no loss but proves little
+        attack = box.attack("trinity", random.randrange(1 << 30), timeout="20s")
+        assert attack.result.verdict in ("ok", "error", "pids", "memory"), attack.result.explain()
+        calls += int(attack.notes.get("calls", 0))
+        if calls > 10000:
+            break
+    assert calls > 10000
     assert box.run("print('next')").stdout == "next\n"
     after = kernel_log()
     assert before is None or not after - before, after - before

@@ -8,7 +8,7 @@ import traceback
 
 import guest_cgroup
 import guest_quota
-from guest_host import IS_V1, Skip
+from guest_host import IS_V1, Skip, clean_up
 
 
 def wanted():
@@ -27,6 +27,7 @@ def one(name, function, *args):
         print(f"@vm fail {name} {time.monotonic() - start:.1f}")
         # An assertion says all there is to say; of anything else the place matters.
         print(error if isinstance(error, AssertionError) else traceback.format_exc())
+        clean_up()
     else:
         print(f"@vm pass {name} {time.monotonic() - start:.1f}")
 

@@ -59,7 +59,9 @@ def peak_of_tasks(place):
 def own_namespace(place):
     result = place.run("print(open('/proc/self/cgroup').read().strip())").expect("ok")
     paths = [line.split(":", 2)[2] for line in result.json["stdout"].splitlines()]
-    assert paths and set(paths) == {"/"}, f"the box sees where it is on the host: {result}"
+    # On v1 the program joins its groups after the namespace was made: their own name shows, nothing above it.
+    seen = [path for path in paths if path != "/" and not (IS_V1 and re.fullmatch("/glovebox-[0-9a-f]+", path))]
+    assert paths and not seen, f"the box sees where it is on the host: {result}"
 
 
 def memory(place):
@@ -71,6 +73,8 @@ def memory(place):
 
 def memory_of_a_child(place):
     """The box dies as a whole, although its first process needs little."""
+    if IS_V1:
+        raise Skip("v1 has no memory.oom.group: the kernel kills only the task that needs the memory")
     code = "import os, time\nif os.fork() == 0:\n    x = b'1' * (300 << 20)\ntime.sleep(30)"
     result = place.run(code, "--memory", "64m").expect("memory")
     assert result.json["duration_ms"] < 25_000, result
@@ -367,10 +371,10 @@ def without_cpu(place):
 def tight_parent(place):
     """A limit of whoever started us still binds; it is smaller than ours here."""
     limit = (CGROUP / place.path).parent / "memory.max"
-    limit.write_text(str(48 * MIB))
+    limit.write_text(str(128 * MIB))
     try:
-        result = place.run("x = b'1' * (300 << 20)", "--memory", "256m")
-        assert result.verdict in ("memory", "lost", "error"), result
+        result = place.run("x = b'1' * (300 << 20)", "--memory", "256m").expect("memory")
+        assert result.peaks["memory_bytes"] <= 128 * MIB, result
         return [f"verdict {result.verdict}: {result.json['verdict']['message']}"]
     finally:
         limit.write_text("max")

@@ -13,7 +13,7 @@ IS_V1 = not (CGROUP / "cgroup.procs").exists()
 HIERARCHIES = sorted(p for p in CGROUP.iterdir() if p.is_dir() and not p.is_symlink()) if IS_V1 else [CGROUP]
 GLOVEBOX = "/usr/local/bin/glovebox"
 USER = 4242
-PATIENCE = 120  # seconds: the machine is emulated, and slow
+PATIENCE = 60  # seconds: the machine is emulated, and slow
 silent_starts = []  # runs whose result does not know when the program started
 
 
@@ -162,3 +162,18 @@ def kill(pid, number=signal.SIGKILL):
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def clean_up():
+    """After a failure, so that the next test does not find its leavings."""
+    for _ in range(50):
+        for pid, _ in processes():
+            kill(pid)
+        for path in box_groups():
+            try:
+                (CGROUP / path).rmdir()
+            except OSError:
+                pass
+        if not processes() and not box_groups():
+            return
+        time.sleep(0.05)

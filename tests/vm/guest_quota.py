@@ -72,6 +72,10 @@ def project_dir(name, project=PROJECT):
     return path
 
 
+def used(path, project):
+    return int(tool("show", path, project).split()[0])
+
+
 def mounts():
     load_modules()
     subprocess.run(["mount", "-t", "ext4", "-o", "prjquota,nosuid,nodev", DISK, str(MOUNT)], check=True)
@@ -85,12 +89,12 @@ def bytes_are_limited():
     path = project_dir("bytes")
     got = as_user(lambda: fill_path(path / "x", 2 * LIMIT))
     assert got == errno.EDQUOT, f"{errno.errorcode.get(got, got)}"
-    used, inodes = map(int, tool("show", path, PROJECT).split())
-    assert LIMIT - MIB <= used <= LIMIT, used
+    size, inodes = map(int, tool("show", path, PROJECT).split())
+    assert LIMIT - MIB <= size <= LIMIT, size
     st = os.statvfs(path)
     (path / "x").unlink()
     after = tool("show", path, PROJECT)
-    return [f"EDQUOT at {used} bytes, {inodes} inodes; statvfs says size {st.f_blocks * st.f_frsize}, free {st.f_bfree * st.f_frsize}, "
+    return [f"EDQUOT at {size} bytes, {inodes} inodes; statvfs says size {st.f_blocks * st.f_frsize}, free {st.f_bfree * st.f_frsize}, "
             f"inodes {st.f_files}; after unlink: {after.strip()}"]
 
 
@@ -105,6 +109,7 @@ def unlinked_files_count():
 
     got = as_user(hide)
     assert got == errno.EDQUOT, f"{errno.errorcode.get(got, got)}"
+    assert used(path, PROJECT + 1) < MIB, "the last close gives the bytes back"
 
 
 def inodes_are_limited():
@@ -143,20 +148,50 @@ def ways_out_in_a_namespace():
 def workspace(uid):
     """glovebox with a workspace that has a project: the program sees EDQUOT, or is stopped before."""
     place = Place("root-service" if uid == 0 else "user", uid, "system.slice/test.service" if uid == 0 else "user/leaf")
-    project = PROJECT + 6 + uid
+    project = PROJECT + 100 + uid
     path = project_dir(f"workspace-{uid}", project)
     os.chown(path, uid, uid)
     code = "import errno\nf, left = open('x', 'wb', 0), 16 << 20\ntry:\n    while left > 0: left -= f.write(b'1' * (1 << 20))\n" \
            "except OSError as e:\n    print(errno.errorcode[e.errno], flush=True)\n    raise"
     result = finish(place.start("run", "--json", "-w", str(path), "--disk", "64m", "-c", code))
     assert result.json.get("stdout") == "EDQUOT\n" or result.verdict == "disk", result
-    assert int(tool("show", path, project).split()[0]) <= LIMIT
+    assert used(path, project) <= LIMIT
     return [f"verdict {result.verdict}, {result.json['verdict']['message']}"]
+
+
+def moved_files():
+    """One that leaves the directory still counts; one of another project cannot come in."""
+    one, other = project_dir("one", PROJECT + 7), project_dir("other", PROJECT + 8)
+    assert as_user(lambda: fill_path(one / "x", 2 * MIB)) == 0
+    assert as_user(lambda: os.rename(one / "x", MOUNT / "x")) == 0
+    assert used(one, PROJECT + 7) >= 2 * MIB, "a file that left is counted no more"
+    assert as_user(lambda: fill_path(one / "y", MIB)) == 0
+    assert as_user(lambda: os.rename(one / "y", other / "y")) == errno.EXDEV
+    assert as_user(lambda: os.link(one / "y", other / "y")) == errno.EXDEV
+
+
+def lifted():
+    path = project_dir("lifted", PROJECT + 9)
+    assert as_user(lambda: fill_path(path / "x", 2 * LIMIT)) == errno.EDQUOT
+    tool("set", path, PROJECT + 9, 0, 0)
+    assert as_user(lambda: fill_path(path / "x", 2 * LIMIT)) == 0
+    (path / "x").unlink()
+
+
+def without_the_option():
+    """Mounted without prjquota: usage is counted, nothing is enforced."""
+    subprocess.run(["umount", str(MOUNT)], check=True)
+    subprocess.run(["mount", "-t", "ext4", DISK, str(MOUNT)], check=True)
+    path = MOUNT / "bytes"
+    assert as_user(lambda: fill_path(path / "x", 2 * LIMIT)) == 0
+    assert used(path, PROJECT) >= 2 * LIMIT
+    subprocess.run(["umount", str(MOUNT)], check=True)
 
 
 def tests():
     for test in [mounts, bytes_are_limited, unlinked_files_count, inodes_are_limited, root_is_not_bound, ways_out,
-                 ways_out_in_a_namespace]:
+                 ways_out_in_a_namespace, moved_files, lifted]:
         yield f"quota/{test.__name__}", test
     yield "quota/workspace-root", workspace, 0
     yield "quota/workspace-user", workspace, USER
+    yield "quota/without_the_option", without_the_option

@@ -130,5 +130,10 @@ int command_plan(struct box_plan *p, const struct box_request *request, gb_error
                 r = plan_command(p, request->language->compile, file, NULL, err);
         if (r == 0)
                 r = plan_command(p, request->language->run, file, request->args, err);
-        return r < 0 ? r : plan_env(p, request, err);
+        if (r == 0)
+                r = plan_env(p, request, err);
+        if (r == 0 && p->commands[p->n_commands - 1].size + p->env.size > ARG_BYTES_MAX)
+                r = error_set(err, GB_E_LIMIT, E2BIG, "the arguments and variables of the program are more than %llu KB together",
+                              ARG_BYTES_MAX / KIB);
+        return r;
 }

@@ -169,15 +169,27 @@ static int start_box(const struct box_request *request, const struct native_host
         return 0;
 }
 
+/* The end of its socket tells a warden to end its box and itself. It is waited for, so that nothing
+ * is left to whoever inherits our orphans. */
+static void end_warden(int *socket, pid_t pid)
+{
+        *socket = safe_close(*socket);
+        if (pid > 0)
+                while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
+}
+
+static void native_forget(void)
+{
+        if (prepared.socket >= 0)
+                end_warden(&prepared.socket, prepared.pid);
+}
+
 static void native_free(struct backend_box *box)
 {
         if (!box)
                 return;
-        /* Its end of the socket tells the warden to end the box and itself. */
-        box->socket = safe_close(box->socket);
-        if (box->warden > 0)
-                while (waitpid(box->warden, NULL, 0) < 0 && errno == EINTR)
-                        ;
+        end_warden(&box->socket, box->warden);
         free(box);
 }
 DEFINE_CLEANUP(struct backend_box, native_free)
@@ -277,6 +289,7 @@ static void native_stop(struct backend_box *box)
 const struct backend backend_native = {
         .name = "native",
         .prepare = native_prepare,
+        .forget = native_forget,
         .start = native_start,
         .event_fd = native_event_fd,
         .next_event = native_next_event,

@@ -109,7 +109,7 @@ int plan_tmpfs(struct box_plan *p, const char *path, uint64_t size, uint64_t ino
                 return r;
         op->mode = mode;
         op->size_bytes = size;
-        op->inodes = inodes;
+        op->inodes = inodes + 1; /* its root directory is one */
         op->flags = BOX_OP_LANDLOCK_WRITE;
         return 0;
 }
