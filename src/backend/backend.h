@@ -32,7 +32,7 @@ struct box_request {
 enum box_event_kind { BOX_EVENT_NONE, BOX_EVENT_STARTED, BOX_EVENT_ENDED };
 
 /* Why the backend ended the box by itself. */
-enum box_stop { BOX_STOP_NONE, BOX_STOP_TIMEOUT, BOX_STOP_CPU, BOX_STOP_DISK, BOX_STOP_ASKED };
+enum box_stop { BOX_STOP_NONE, BOX_STOP_TIMEOUT, BOX_STOP_CPU, BOX_STOP_DISK, BOX_STOP_MEMORY, BOX_STOP_ASKED };
 
 struct box_end {
         int exit_code, signal;

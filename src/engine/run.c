@@ -118,7 +118,7 @@ static void take_end(struct run *r, const struct box_end *end)
 {
         static const enum stop_reason reasons[] = {
                 [BOX_STOP_NONE] = STOP_NONE, [BOX_STOP_TIMEOUT] = STOP_TIMEOUT, [BOX_STOP_CPU] = STOP_CPU,
-                [BOX_STOP_DISK] = STOP_DISK, [BOX_STOP_ASKED] = STOP_NONE, /* facts.stop has our reason */
+                [BOX_STOP_DISK] = STOP_DISK, [BOX_STOP_MEMORY] = STOP_MEMORY, [BOX_STOP_ASKED] = STOP_NONE, /* facts.stop has our reason */
         };
         struct run_facts *facts = &r->result->facts;
 

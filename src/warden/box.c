@@ -234,6 +234,8 @@ void box_sample(struct box *b, uint64_t now_usec)
         sample_tasks(b);
         if (b->spec.cpu_time_usec > 0 && b->report.stats.cpu_usec >= b->spec.cpu_time_usec)
                 box_stop(b, WARDEN_STOP_CPU, 0);
+        else if (b->report.stats.oom_kills > 0) /* all of it, as memory.oom.group does on v2 */
+                box_stop(b, WARDEN_STOP_MEMORY, 0);
         else if (b->unlinked_peak_bytes > b->spec.disk_bytes)
                 box_stop(b, WARDEN_STOP_DISK, 0);
 }

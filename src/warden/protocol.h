@@ -145,6 +145,7 @@ enum warden_stop {
         WARDEN_STOP_TIMEOUT,
         WARDEN_STOP_CPU,
         WARDEN_STOP_DISK,
+        WARDEN_STOP_MEMORY,
         WARDEN_STOP_ASKED, /* by WARDEN_STOP; asked holds its value */
 };
 
