@@ -104,10 +104,14 @@ test_examples
 if test_build asan; then
         export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
         test_unit sanitizers build-asan
-        # The tests that are marked as a smoke test, or all when none is.
-        smoke=()
-        ! grep -rqs 'mark\.smoke' tests/e2e || smoke=(-m smoke)
-        test_python "end to end, sanitizers" build-asan tests/e2e ${smoke[@]+"${smoke[@]}"}
+        # Where no cgroup counts memory it is limited by address space, and a sanitizer wants terabytes of that:
+        # so only as somebody who has cgroups.
+        if build-asan/src/cli/glovebox run --quiet -c pass </dev/null 2>/dev/null; then
+                test_python "end to end, sanitizers" build-asan tests/e2e -m smoke -k 'not as-user'
+        else
+                echo "skipped: end to end with sanitizers (no cgroup for this user on this host)"
+                record "end to end, sanitizers" 0 0 1
+        fi
         unset ASAN_OPTIONS UBSAN_OPTIONS
 fi
 test_build clang || true

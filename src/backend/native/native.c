@@ -14,7 +14,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,28 +35,41 @@ static struct {
         pid_t pid;
 } prepared = {.socket = -1};
 
-/* In the child of a fork, perhaps of a program with threads: only system calls from here on. */
-static _noreturn_ void become_warden(const char *path, int socket)
+/* The warden's descriptors: nothing of ours but its end of the socket. */
+static int spawn_actions(posix_spawn_file_actions_t *actions, int socket)
+{
+        int r = posix_spawn_file_actions_adddup2(actions, socket, WARDEN_SOCKET_FD);
+
+        for (int fd = 0; r == 0 && fd < (GLOVEBOX_SANITIZED ? 2 : 3); fd++)
+                r = posix_spawn_file_actions_addopen(actions, fd, "/dev/null", O_RDWR, 0);
+        return r;
+}
+
+/* posix_spawn and not fork: the caller may be large, or have threads. Returns a positive errno. */
+static int spawn(const char *path, int socket, pid_t *ret_pid)
 {
         static char *const argv[] = {(char *)(uintptr_t)"glovebox-warden", NULL}, *const env[] = {NULL};
-        struct warden_event event = {.version = WARDEN_PROTOCOL_VERSION, .kind = WARDEN_FAILED};
+        posix_spawn_file_actions_t actions;
+        posix_spawnattr_t attributes;
         sigset_t none;
 
-        /* A handler of the caller ends with the exec, a mask would not. */
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        for (int fd = 0; fd < (GLOVEBOX_SANITIZED ? 2 : 3); fd++)
-                dup2(null, fd);
-        if (socket == WARDEN_SOCKET_FD)
-                fcntl(socket, F_SETFD, 0);
-        else
-                dup2(socket, WARDEN_SOCKET_FD);
-        execve(path, argv, env);
-        error_set(&event.error, GB_E_INTERNAL, errno, "cannot start the warden %s: %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
-                  path, strerror(errno));
-        message_send(WARDEN_SOCKET_FD, &event, sizeof(event), NULL, 0);
-        _exit(127);
+        int r = posix_spawn_file_actions_init(&actions);
+        if (r != 0)
+                return r;
+        r = posix_spawnattr_init(&attributes);
+        if (r == 0) {
+                sigemptyset(&none);
+                r = posix_spawnattr_setsigmask(&attributes, &none);
+                if (r == 0)
+                        r = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+                if (r == 0)
+                        r = spawn_actions(&actions, socket);
+                if (r == 0)
+                        r = posix_spawn(ret_pid, path, &actions, &attributes, argv, env);
+                posix_spawnattr_destroy(&attributes);
+        }
+        posix_spawn_file_actions_destroy(&actions);
+        return r;
 }
 
 static int spawn_warden(int *ret_socket, pid_t *ret_pid, gb_error *err)
@@ -70,15 +85,13 @@ static int spawn_warden(int *ret_socket, pid_t *ret_pid, gb_error *err)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
         ours = pair[0];
         theirs = pair[1];
-
-        /* Not by posix_spawn: it is a vfork, whose child stays on our processor and waits there for a
-         * millisecond while we go on. */
-        pid_t pid = fork();
-        if (pid < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot fork: %s", strerror(errno));
-        if (pid == 0)
-                become_warden(path, theirs);
-        *ret_pid = pid;
+        r = spawn(path, theirs, ret_pid);
+        if (r != 0)
+                return error_set(err, GB_E_INTERNAL, r, "cannot start the warden %s: %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
+                                 path, strerror(r));
+        /* It was born on our processor and would wait there for us. What it does now takes longer than
+         * what we have left to do, so it goes first. */
+        sched_yield();
         *ret_socket = TAKE_FD(ours);
         return 0;
 }
@@ -164,7 +177,7 @@ static int start_box(const struct box_request *request, const struct native_host
         memcpy(message->spec.fds, plan->fds, sizeof(plan->fds));
         message->spec.flags |= BOX_ONCE;
         r = message_send(box->socket, message, sizeof(*message), plan->fd_values, (int)plan->n_fds);
-        if (r < 0 && r != -EPIPE) /* a warden that could not be started has said why */
+        if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "the warden does not answer: %s", strerror(-r));
         return 0;
 }
