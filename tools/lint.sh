@@ -21,7 +21,7 @@ check_cppcheck() {
         mkdir -p build-strict/cppcheck
         cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \
                 --error-exitcode=1 --cppcheck-build-dir=build-strict/cppcheck -j "$(nproc)" \
-                --library=posix --library=gnu -D_GNU_SOURCE -DGLOVEBOX_TEST_LAYERS=0 -DGLOVEBOX_SANITIZED=0 \
+                --library=posix -D_GNU_SOURCE -DGLOVEBOX_TEST_LAYERS=0 -DGLOVEBOX_SANITIZED=0 \
                 --suppress=resourceLeak --suppress=memleak --suppress=leakReturnValNotUsed \
                 --suppress=readdirCalled --suppress=strtokCalled --suppress=invalidFunctionArgBool \
                 --suppress=missingIncludeSystem \

@@ -7,7 +7,7 @@ import time
 import pytest
 from conftest import IS_ROOT, box_cgroups, box_processes, process_stat, wait_until
 
-WAITING = "import time, sys\nprint('up', flush=True)\ntry:\n    time.sleep(50)\nexcept KeyboardInterrupt:\n    print('interrupted', flush=True)\n    sys.exit(5)"
+WAITING = "import time, sys\ntry:\n    print('up', flush=True)\n    time.sleep(50)\nexcept KeyboardInterrupt:\n    print('interrupted', flush=True)\n    sys.exit(5)"
 DEAF = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(50)"
 
 
