@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
+#define OTHER_TOKEN "ffffffffffffffffffffffffffffffff"
 
 static enum outcome outcome_of(const char *said, enum verdict_kind kind, judge_function *function)
 {
@@ -51,8 +52,7 @@ static void test_something_missing(void **state)
                 TOKEN " ran x\n" TOKEN " held a\n" TOKEN " done 2\n",                     /* one attempt is lost */
                 TOKEN " ran x\n" TOKEN " held a\n" TOKEN " open b\n" TOKEN " done 2\n",   /* one succeeded */
                 "x" TOKEN " ran x\n" "x" TOKEN " held a\n" "x" TOKEN " done 1\n",         /* not from the probe */
-                "ffffffffffffffffffffffffffffffff ran x\nffffffffffffffffffffffffffffffff held a\n"
-                "ffffffffffffffffffffffffffffffff done 1\n",                              /* another token */
+                OTHER_TOKEN " ran x\n" OTHER_TOKEN " held a\n" OTHER_TOKEN " done 1\n",   /* another token */
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(reports); i++)

@@ -63,6 +63,14 @@ static void stop(struct run *r, enum stop_reason why)
         r->stopped = true;
 }
 
+/* Told once, and before any output: that may overtake the backend's event on its way here. */
+static void note_started(struct run *r, uint64_t t_usec)
+{
+        if (!r->result->facts.started && r->request->callbacks.started)
+                r->request->callbacks.started(r->request->callbacks.data, t_usec);
+        r->result->facts.started = true;
+}
+
 /* Hands on what is within the limit; the rest is dropped, and said to be. */
 static void deliver(struct run *r, enum run_stream stream, const char *bytes, size_t size)
 {
@@ -71,6 +79,7 @@ static void deliver(struct run *r, enum run_stream stream, const char *bytes, si
         uint64_t room = facts->output_bytes < limit ? limit - facts->output_bytes : 0;
         size_t kept = (size_t)MIN((uint64_t)size, room);
 
+        note_started(r, monotonic_usec());
         facts->output_bytes += size;
         if (kept > 0 && r->request->keep_output)
                 (void)buffer_add_some(stream == RUN_STDOUT ? &r->result->out : &r->result->err, bytes, kept);
@@ -154,10 +163,8 @@ static void on_backend(evutil_socket_t fd, short what, void *data)
                 return;
         }
         if (event.kind == BOX_EVENT_STARTED) {
-                r->result->facts.started = true;
                 r->result->setup_usec = event.t_usec - r->asked_usec;
-                if (r->request->callbacks.started)
-                        r->request->callbacks.started(r->request->callbacks.data, event.t_usec);
+                note_started(r, event.t_usec);
         } else if (event.kind == BOX_EVENT_ENDED) {
                 take_end(r, &event.end);
                 event_base_loopbreak(r->base);
