@@ -97,8 +97,8 @@ static const struct verdict_case cases[] = {
         {"full, ended well", {EXIT(0), .disk_full = true}, VERDICT_OK, 0, "ended well"},
 
         /* 7, 8. the limits the kernel tells by a signal. */
-        {"SIGXCPU", {KILLED(SIGXCPU), .cpu_usec = 10000000}, VERDICT_CPU, 122, "limit of 10 s (used 10 s)"},
-        {"SIGXFSZ", {KILLED(SIGXFSZ)}, VERDICT_DISK, 120, "disk limit"},
+        {"SIGXCPU", {KILLED(SIGXCPU), .cpu_usec = 10000000}, VERDICT_ERROR, 128 + SIGXCPU, "SIGXCPU"},
+        {"SIGXFSZ", {KILLED(SIGXFSZ)}, VERDICT_ERROR, 128 + SIGXFSZ, "SIGXFSZ"},
 };
 
 static void test_table(void **state)
@@ -151,7 +151,7 @@ static void test_amounts(void **state)
         } rows[] = {
                 {{KILLED(SIGKILL), .oom_kills = 1, .memory_peak_bytes = 7}, 512 * MIB, 7, "bytes"},
                 {{KILLED(SIGKILL), .stop = STOP_TIMEOUT, .wall_usec = 31}, 30000000, 31, "usec"},
-                {{KILLED(SIGXCPU), .cpu_usec = 11}, 10000000, 11, "usec"},
+                {{KILLED(SIGKILL), .stop = STOP_CPU, .cpu_usec = 11}, 10000000, 11, "usec"},
                 {{EXIT(1), .pids_refused = 1, .pids_peak = 64}, 64, 64, "tasks"},
                 {{EXIT(1), .disk_full = true, .inodes_peak = 1001}, 1000, 1001, "inodes"},
                 {{EXIT(1), .stop = STOP_DISK, .disk_peak_bytes = 257 * MIB}, 256 * MIB, 257 * MIB, "bytes"},

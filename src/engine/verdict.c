@@ -10,14 +10,14 @@
  *   5. pids        forks were refused by the task limit (or it was reached, where refusals are not
  *                  counted), and the program failed
  *   6. disk        a writable place was full at the end, and the program failed
- *   7. cpu         it ended by SIGXCPU
- *   8. disk        it ended by SIGXFSZ
- *   9. error       any other signal, or an exit status that is not 0
- *  10. ok
+ *   7. error       any other signal, or an exit status that is not 0
+ *   8. ok
  *
  * A limit that was hit although the program ended well stays ok: the result's notes tell it. An
  * exit status is never read as a signal, nor SIGKILL as a limit: without a counter of the kernel
- * and without our stop the program was killed from inside, and that is an error of its own. */
+ * and without our stop the program was killed from inside, and that is an error of its own. The same
+ * holds for SIGXCPU and SIGXFSZ, which anybody can send: we end a box for its cpu time ourselves, and
+ * too large a file is seen by the last look at the disk. */
 #include "engine/verdict.h"
 
 #include <signal.h>
@@ -344,10 +344,6 @@ static enum verdict_kind decide_kind(const struct run_facts *f)
         if (f->pids_refused > 0 || f->pids_full)
                 return VERDICT_PIDS;
         if (f->disk_full)
-                return VERDICT_DISK;
-        if (f->signal == SIGXCPU)
-                return VERDICT_CPU;
-        if (f->signal == SIGXFSZ)
                 return VERDICT_DISK;
         return VERDICT_ERROR;
 }
