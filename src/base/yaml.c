@@ -94,6 +94,12 @@ static int check_text(const char *text, size_t size, struct yaml_where *where)
                 return refuse_at(where, -EFBIG, 1, 1, "the file is too large; at most 256 KiB are read");
         for (size_t i = 0; i < size;) {
                 uint32_t c;
+                /* Nearly all there is. */
+                if ((unsigned char)text[i] >= 0x20 && (unsigned char)text[i] < 0x7f) {
+                        i++;
+                        column++;
+                        continue;
+                }
                 size_t n = utf8_decode(text + i, size - i, &c);
                 if (n == 0)
                         return refuse_at(where, -EINVAL, line, column, "not UTF-8");

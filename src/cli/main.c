@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 int command_fail(const struct arguments *arguments, const gb_error *err)
@@ -154,12 +155,22 @@ static bool is_group(const char *name)
         return false;
 }
 
+/* jansson would open /dev/urandom for the seed of its hash tables. */
+static void seed_json(void)
+{
+        size_t seed = 0;
+
+        if (getrandom(&seed, sizeof(seed), 0) == sizeof(seed) && seed != 0)
+                json_object_seed(seed);
+}
+
 int main(int argc, char **argv)
 {
         static const char *const own_flags[] = {"--version", "-V", "--help", "-h"};
 
         if (argc < 1 || open_standard_fds() < 0)
                 return error_exit_status(GB_E_INTERNAL);
+        seed_json();
         argv++;
         if (!argv[0])
                 return without_verb(argv);

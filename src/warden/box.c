@@ -34,6 +34,8 @@ void box_done(struct box *b)
         if (b->has_cgroup)
                 cgroup_box_remove(&b->cgroup, REMOVE_TIMEOUT_USEC);
         b->has_cgroup = false;
+        while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR) /* init */
+                ;
         b->setup_pidfd = safe_close(b->setup_pidfd);
         b->init_pidfd = safe_close(b->init_pidfd);
         b->program_pidfd = safe_close(b->program_pidfd);
@@ -260,7 +262,8 @@ void box_signal(struct box *b, int sig)
                 kill(-b->program_pid, sig);
 }
 
-void box_kill(struct box *b)
+/* Sends SIGKILL to all and reaps the program; init may still be dying. */
+static void end_program(struct box *b)
 {
         /* The setup process first: once it is dead, its last frames tell of every process it has handed
          * over, and those it had not end by themselves. */
@@ -275,11 +278,17 @@ void box_kill(struct box *b)
                 sys_pidfd_send_signal(b->init_pidfd, SIGKILL);
         if (b->program_pidfd >= 0)
                 sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
+        /* Before init, which cannot end while this is not reaped. */
+        if (b->program_pidfd >= 0 && !b->reaped)
+                reap_program(b);
+        b->reaped = true;
+}
+
+void box_kill(struct box *b)
+{
+        end_program(b);
         if (b->has_cgroup)
                 cgroup_box_kill(&b->cgroup);
-        /* The program first: init cannot end before it is reaped. */
-        if (b->program_pidfd >= 0)
-                reap_program(b);
         while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
                 ;
 }
@@ -317,8 +326,14 @@ void box_stop(struct box *b, enum warden_stop why, uint32_t asked)
         sample_tasks(b);
         if (why != WARDEN_STOP_NONE)
                 sample_cgroup(b); /* the present number of tasks, where the kernel keeps no peak */
-        box_kill(b);
-        sample_cgroup(b); /* with what it counted while they died: an OOM kill, say */
+        end_program(b);
+        sample_cgroup(b);
+        /* Alone in its groups (init is in none of v1): all that is left is our init, and it may die while
+         * we go on. Otherwise wait, and see what was counted meanwhile: an OOM kill, say. */
+        if (!b->has_cgroup || b->spec.flags & BOX_UNIFIED_CONTROLLERS || b->spec.cgroup.pids == 0 || b->report.stats.pids > 0) {
+                box_kill(b);
+                sample_cgroup(b);
+        }
         fill_gaps(b);
         b->state = BOX_DEAD;
 }

@@ -27,6 +27,7 @@ struct box {
         pid_t setup_pid; /* 0: reaped */
         pid_t program_pid;
         int setup_pidfd, init_pidfd, program_pidfd;
+        bool reaped;        /* the program's status is in the report */
         bool program_ended; /* before it could start; the setup process will say why */
         int socket;         /* frames from inside */
         int proc;   /* the box's own /proc */
@@ -66,9 +67,9 @@ void box_sweep(const struct box *b);
 void box_signal(struct box *b, int sig);
 /* Ends and reaps every process of the box. All children of this warden are of this box. */
 void box_kill(struct box *b);
-/* Kills everything inside and reads the last counters. */
+/* Kills everything inside and reads the last counters. What was started in the box is dead then. */
 void box_stop(struct box *b, enum warden_stop why, uint32_t asked);
-/* Removes the cgroups, which are empty by then, and closes everything. */
+/* Removes the cgroups, which are empty by then, waits for init and closes everything. */
 void box_done(struct box *b);
 
 /* What this warden is: has real root, so that boxes get uids of their own. */
