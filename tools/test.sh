@@ -6,6 +6,10 @@
 # Every part runs even when an earlier one failed. The last line is 'N passed, N failed, N skipped'.
 set -uo pipefail
 
+# Debian's own, which has Debian's pytest; another one may stand before it in the PATH.
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+
 # shellcheck source=tools/builds.sh
 . tools/builds.sh
 
@@ -64,7 +68,7 @@ test_python() {
         part "$name"
         rm -f "$report"
         GLOVEBOX="$PWD/$dir/src/cli/glovebox" GLOVEBOX_LAYERS_BINARY="$PWD/build-layers/src/cli/glovebox" \
-                timeout --kill-after=30 "$pytest_max" python3 -m pytest -p no:cacheprovider -q -rs --junitxml="$report" "$@" || status=$?
+                timeout --kill-after=30 "$pytest_max" "$python" -m pytest -p no:cacheprovider -q -rs --junitxml="$report" "$@" || status=$?
         all=$(junit_count tests "$report") skip=$(junit_count skipped "$report")
         bad=$(($(junit_count failures "$report") + $(junit_count errors "$report")))
         # 5: no test was collected, which must not pass for a success.

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -116,20 +115,6 @@ int fd_set_nonblock(int fd)
         if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
                 return -errno;
         return 0;
-}
-
-int memfd_sealed(const char *name, const void *data, size_t size)
-{
-        _cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        if (fd < 0)
-                return -errno;
-
-        int r = fd_write_all(fd, data, size);
-        if (r < 0)
-                return r;
-        if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-                return -errno;
-        return TAKE_FD(fd);
 }
 
 uint64_t monotonic_usec(void)

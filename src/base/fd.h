@@ -32,9 +32,6 @@ int file_write_at(int dirfd, const char *name, const char *text);
 /* Sets O_NONBLOCK. Only on descriptors nobody else shares. */
 int fd_set_nonblock(int fd);
 
-/* A memfd with exactly this content, sealed against any change. */
-int memfd_sealed(const char *name, const void *data, size_t size);
-
 uint64_t monotonic_usec(void);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * The checks of programs: our own helpers, container engines, interpreters. */
 #include "cli/host.h"
+#include "cli/languages.h"
 
 #include "base/fd.h"
 #include "base/limits.h"
@@ -166,21 +167,6 @@ static void check_podman(struct host_finding *f)
 
 /* ---- interpreters ---- */
 
-static bool is_in_usr(const char *word)
-{
-        static const char *const directories[] = {"/usr/local/bin", "/usr/bin"};
-        char path[HOST_PATH_MAX];
-
-        if (strchr(word, '/'))
-                return access(word, X_OK) == 0;
-        for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
-                snprintf(path, sizeof(path), "%s/%s", directories[i], word);
-                if (access(path, X_OK) == 0)
-                        return true;
-        }
-        return false;
-}
-
 static void check_languages(struct host_finding *f)
 {
         _cleanup_languages_ struct languages *l = NULL;
@@ -195,7 +181,7 @@ static void check_languages(struct host_finding *f)
         }
         for (size_t i = 0; i < l->n; i++) {
                 const struct language *row = &l->rows[i];
-                bool has = is_in_usr(row->compile[0] ? row->compile[0] : row->run[0]);
+                bool has = language_is_found(row);
                 char *list = has ? found : missing;
                 size_t *used = has ? &n_found : &n_missing;
                 n += has;

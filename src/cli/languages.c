@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/languages.h"
+
 #include "policy/language.h"
 
 #include "base/json.h"
@@ -12,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether a box that is made of the host's /usr would find the command. */
 static bool is_found(const char *word)
 {
         static const char *const directories[] = {"/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"};
@@ -28,7 +29,7 @@ static bool is_found(const char *word)
         return false;
 }
 
-static bool language_is_found(const struct language *l)
+bool language_is_found(const struct language *l)
 {
         const char *word = l->compile[0] ? l->compile[0] : l->run[0];
 

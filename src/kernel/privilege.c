@@ -2,6 +2,7 @@
 #include "kernel/privilege.h"
 
 #include "base/macro.h"
+#include "kernel/userns.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -61,4 +62,13 @@ bool privilege_has(int capability)
         if (syscall(SYS_capget, &header, data) < 0)
                 return false;
         return data[capability / 32].effective & (1U << (capability % 32));
+}
+
+bool privilege_is_host_root(void)
+{
+        static int known = -1;
+
+        if (known < 0)
+                known = geteuid() == 0 && userns_is_initial() && privilege_has(CAP_SYS_ADMIN);
+        return known;
 }

@@ -26,4 +26,8 @@ int rlimit_lower(pid_t pid, int resource, uint64_t value);
 /* True when this process holds the capability in its effective set. */
 bool privilege_has(int capability);
 
+/* True when we are the real root with the power to mount: ids are the host's, so that boxes can and must
+ * have a uid of their own. Looked up once. */
+bool privilege_is_host_root(void);
+
 #endif

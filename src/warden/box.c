@@ -146,7 +146,7 @@ static void on_setup_end(struct box *b)
                 error_set(&b->error, GB_E_INTERNAL, ECHILD, "the box could not be built: a process of it was killed (out of memory?)");
         b->failed = true;
         if (b->state != BOX_SHELL) /* a shell waits for its request to be told of */
-                box_stop(b, WARDEN_STOP_NONE, 0);
+                box_stop(b, WARDEN_STOP_NONE);
 }
 
 void box_on_end(struct box *b)
@@ -163,7 +163,7 @@ void box_on_end(struct box *b)
         if (b->started_usec == 0 && b->setup_pid > 0)
                 b->program_ended = true;
         else
-                box_stop(b, WARDEN_STOP_NONE, 0);
+                box_stop(b, WARDEN_STOP_NONE);
 }
 
 /* What the front's walk of the workspace does not see. */
@@ -224,7 +224,7 @@ void box_sample(struct box *b, uint64_t now_usec)
         if (b->state != BOX_RUNNING)
                 return;
         if (now_usec - b->started_usec >= b->spec.wall_usec) {
-                box_stop(b, WARDEN_STOP_TIMEOUT, 0);
+                box_stop(b, WARDEN_STOP_TIMEOUT);
                 return;
         }
         if (now_usec - b->sampled_usec < SAMPLE_PERIOD_USEC)
@@ -235,11 +235,11 @@ void box_sample(struct box *b, uint64_t now_usec)
         sample_cgroup(b);
         sample_tasks(b);
         if (b->spec.cpu_time_usec > 0 && b->report.stats.cpu_usec >= b->spec.cpu_time_usec)
-                box_stop(b, WARDEN_STOP_CPU, 0);
+                box_stop(b, WARDEN_STOP_CPU);
         else if (b->report.stats.oom_kills > 0) /* all of it, as memory.oom.group does on v2 */
-                box_stop(b, WARDEN_STOP_MEMORY, 0);
+                box_stop(b, WARDEN_STOP_MEMORY);
         else if (b->unlinked_peak_bytes > b->spec.disk_bytes)
-                box_stop(b, WARDEN_STOP_DISK, 0);
+                box_stop(b, WARDEN_STOP_DISK);
 }
 
 uint64_t box_next_sample(const struct box *b)
@@ -311,14 +311,13 @@ static void fill_gaps(struct box *b)
                 s->pids_peak = 1;
 }
 
-void box_stop(struct box *b, enum warden_stop why, uint32_t asked)
+void box_stop(struct box *b, enum warden_stop why)
 {
         uint64_t now = monotonic_usec();
 
         if (b->state == BOX_DEAD)
                 return;
         b->report.stop = why;
-        b->report.asked = asked;
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
         sample_disk(b);

@@ -22,6 +22,7 @@ struct box {
         struct userns_map identity;
         struct cgroup_box cgroup;
         bool has_cgroup;
+        bool host_root; /* the warden is the host's root, so the box has a uid of its own */
         int cgroup_parents[CGROUP_KIND_COUNT];
 
         pid_t setup_pid; /* 0: reaped */
@@ -68,11 +69,8 @@ void box_signal(struct box *b, int sig);
 /* Ends and reaps every process of the box. All children of this warden are of this box. */
 void box_kill(struct box *b);
 /* Kills everything inside and reads the last counters. What was started in the box is dead then. */
-void box_stop(struct box *b, enum warden_stop why, uint32_t asked);
+void box_stop(struct box *b, enum warden_stop why);
 /* Removes the cgroups, which are empty by then, waits for init and closes everything. */
 void box_done(struct box *b);
-
-/* What this warden is: has real root, so that boxes get uids of their own. */
-bool warden_is_host_root(void);
 
 #endif

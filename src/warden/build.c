@@ -15,7 +15,6 @@
 #include "warden/setup.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -26,22 +25,13 @@
 #define BOX_UID_BASE 0x40000000U
 #define BOX_UID_MASK 0x3fffffffU
 
-bool warden_is_host_root(void)
-{
-        static int known = -1;
-
-        if (known < 0)
-                known = geteuid() == 0 && userns_is_initial() && privilege_has(CAP_SYS_ADMIN);
-        return known;
-}
-
 /* The box's user on the host. Without root there is only one choice: the caller. */
 static int choose_identity(struct box *b, uint32_t uid, uint32_t gid, gb_error *err)
 {
         b->identity = (struct userns_map){
                 .uid_inside = uid, .gid_inside = gid, .uid_outside = geteuid(), .gid_outside = getegid(),
         };
-        if (warden_is_host_root()) {
+        if (privilege_is_host_root()) {
                 uint32_t random;
                 if (getrandom(&random, sizeof(random), 0) != sizeof(random))
                         return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the box's user");
@@ -265,7 +255,7 @@ static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
                 return error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the box's cgroup: %s", strerror(-n_join));
         order = (struct setup_order){
                 .spec = b->spec, .n_join = (uint32_t)n_join, .n_sources = (uint32_t)sorted->n_sources,
-                .detached = b->report.host_root, .landlock_abi = b->report.landlock_abi,
+                .detached = b->host_root, .landlock_abi = (uint32_t)landlock_abi(),
         };
         for (int i = 0; i < SETUP_REST; i++)
                 fds[n++] = sorted->fixed[i];
@@ -293,7 +283,7 @@ static int build(struct box *b, const struct box_spec *spec, struct sorted_fds *
                 if (r == 0)
                         r = clone_setup(b, spec->flags & BOX_NETWORK_HOST, spec->layers_off, err);
         }
-        for (int i = 0; r == 0 && b->report.host_root && i < sorted->n_sources; i++)
+        for (int i = 0; r == 0 && b->host_root && i < sorted->n_sources; i++)
                 r = detach_source(b, sorted->rows[i], &sorted->sources[i], err);
         return r < 0 ? r : send_order(b, sorted, err);
 }
@@ -308,8 +298,7 @@ int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *e
                 box_init(b);
         }
         b->spec = *spec;
-        b->report.landlock_abi = (uint32_t)landlock_abi();
-        b->report.host_root = warden_is_host_root();
+        b->host_root = privilege_is_host_root();
         int r = sort_descriptors(b, fds, &sorted, err);
         if (r == 0)
                 r = build(b, spec, &sorted, err);

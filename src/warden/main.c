@@ -14,6 +14,7 @@
  * allocate, or print. Anything unexpected from the front ends it. */
 #include "base/fd.h"
 #include "base/message.h"
+#include "kernel/privilege.h"
 #include "kernel/sys.h"
 #include "warden/box.h"
 
@@ -47,7 +48,7 @@ static void on_run(int *fds)
 
         if (box_create(&box, &request.spec, fds, err) < 0) {
                 box.failed = true;
-                box_stop(&box, WARDEN_STOP_NONE, 0);
+                box_stop(&box, WARDEN_STOP_NONE);
         }
 }
 
@@ -59,7 +60,7 @@ static void on_signal(int *fds)
 
 static void on_stop(int *fds)
 {
-        box_stop(&box, WARDEN_STOP_ASKED, request.value);
+        box_stop(&box, WARDEN_STOP_ASKED);
 }
 
 /* A request that races with the end of its box is late, not wrong: it is ignored. */
@@ -178,14 +179,14 @@ int main(void)
         sigaction(SIGPIPE, &ignore, NULL);
         sigaction(SIGHUP, &ignore, NULL);
         prctl(PR_SET_NAME, "glovebox-warden");
-        if (warden_is_host_root() && setgroups(0, NULL) < 0)
+        if (privilege_is_host_root() && setgroups(0, NULL) < 0)
                 return 1;
         sys_close_range(WARDEN_SOCKET_FD + 1, ~0U, 0);
 
         prepare();
         serve();
         if (box.state != BOX_NONE)
-                box_stop(&box, WARDEN_STOP_NONE, 0);
+                box_stop(&box, WARDEN_STOP_NONE);
         box_done(&box);
         return 0;
 }

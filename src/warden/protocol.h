@@ -69,7 +69,7 @@ struct box_spec {
         struct cgroup_limits cgroup;
         uint64_t wall_usec;
         uint64_t cpu_time_usec; /* 0: none */
-        uint64_t disk_bytes, disk_inodes;
+        uint64_t disk_bytes; /* of unlinked files on the host that are kept open */
         uint64_t nofile;
         uint64_t file_bytes;    /* RLIMIT_FSIZE; 0: none */
         uint64_t address_bytes; /* RLIMIT_AS, where no cgroup counts memory; 0: none */
@@ -127,7 +127,7 @@ struct payload {
 enum warden_request_kind {
         WARDEN_RUN = 1, /* with the descriptors of spec.fds, in order */
         WARDEN_SIGNAL,  /* value: SIGINT */
-        WARDEN_STOP,    /* value: enum stop code of the front, comes back in the report */
+        WARDEN_STOP,
         WARDEN_REQUEST_COUNT
 };
 
@@ -146,7 +146,7 @@ enum warden_stop {
         WARDEN_STOP_CPU,
         WARDEN_STOP_DISK,
         WARDEN_STOP_MEMORY,
-        WARDEN_STOP_ASKED, /* by WARDEN_STOP; asked holds its value */
+        WARDEN_STOP_ASKED, /* by WARDEN_STOP */
 };
 
 enum warden_event_kind {
@@ -159,13 +159,9 @@ struct box_report {
         int32_t exit_code; /* -1: by a signal */
         int32_t signal;
         uint32_t stop; /* enum warden_stop */
-        uint32_t asked;
         uint32_t compiling;
         uint32_t disk_full;
         uint32_t pids_full; /* where no cgroup counts: as many processes as allowed at the end */
-        uint32_t landlock_abi;
-        uint32_t host_root; /* boxes of this warden have uids of their own */
-        uint32_t reserved;
         uint64_t wall_usec;
         uint64_t disk_peak_bytes, inodes_peak;
         struct cgroup_stats stats;

@@ -3,11 +3,9 @@
 
 #include "kernel/landlock.h"
 #include "kernel/privilege.h"
-#include "kernel/userns.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +30,7 @@ void native_host_probe(struct native_host *ret, bool may_change)
         *ret = (struct native_host){
                 .landlock_abi = landlock_abi(),
                 .seccomp = prctl(PR_GET_SECCOMP) >= 0,
-                .host_root = geteuid() == 0 && userns_is_initial() && privilege_has(CAP_SYS_ADMIN),
+                .host_root = privilege_is_host_root(),
                 .counts_per_box = kernel_at_least(5, 14),
         };
         cgroup_find(may_change, &ret->cgroup);
