@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/languages.h"
 
-#include "policy/language.h"
-
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/output.h"

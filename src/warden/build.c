@@ -178,7 +178,10 @@ static int clone_error(int errnum, gb_error *err)
                          "with --security-opt seccomp=unconfined";
         else if (errnum == ENOSPC || errnum == EUSERS)
                 remedy = ": the limit of namespaces is reached (sysctl user.max_user_namespaces and its kin; 0 forbids them)";
-        else if (errnum == ENOSYS || errnum == EINVAL)
+        else if (errnum == ENOSYS)
+                remedy = ": clone3 is not there; inside a container its filter hides it (start that with --security-opt "
+                         "seccomp=unconfined), otherwise the kernel is too old: glovebox needs Linux 5.12 or later";
+        else if (errnum == EINVAL)
                 remedy = ": this kernel is too old or was built without namespaces; glovebox needs Linux 5.12 or later";
         return error_set(err, GB_E_UNENFORCEABLE, errnum, "cannot make the box's namespaces: %s%s", strerror(errnum), remedy);
 }
