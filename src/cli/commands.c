@@ -62,6 +62,7 @@ static const struct option doctor_options[] = {
         ROW_JSON("print the findings as one object"),
         ROW_POLICY,
         ROW_TRUST,
+        ROW_ALLOW_WEAKER,
         ROW_HELP,
 };
 

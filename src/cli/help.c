@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Help, from the rows of the verbs and their options. */
+#include "base/quote.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "engine/verdict.h"
@@ -228,8 +229,7 @@ static int write_topic(struct buffer *out, const struct arguments *a, gb_error *
         for (size_t i = 0; i < n_commands && !sub; i++)
                 if (strcmp(commands[i].name, topic) == 0)
                         return help_write_group(out, topic);
-        return error_set(err, GB_E_USAGE, 0, "no help for '%s%s%s'; 'glovebox help' lists the verbs", topic,
-                         sub ? " " : "", sub ? sub : "");
+        return error_set(err, GB_E_USAGE, 0, "no help for %s; 'glovebox help' lists the verbs", quote(sub ? sub : topic).text);
 }
 
 int command_help(const struct command *command, const struct arguments *arguments)

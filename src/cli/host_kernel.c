@@ -297,11 +297,7 @@ static void check_quota(struct host_finding *f)
                 return;
         }
         bool on = mountinfo_has_option(m.super_options, "prjquota") || mountinfo_has_option(m.super_options, "pquota");
-        host_found(f, on ? HOST_OK : HOST_INFO, "%s (%s) has %s project quota", shown, m.type, on ? "a" : "no");
-        if (!on && (strcmp(m.type, "xfs") == 0 || strcmp(m.type, "ext4") == 0))
-                host_remedy(f, "mount it with prjquota, so that the kernel bounds workspaces (ext4: also tune2fs -O project,quota)");
-        else if (!on)
-                host_remedy(f, "none is needed: workspaces are measured while a run lasts; xfs or ext4 with prjquota would be exact");
+        host_found(f, HOST_INFO, "%s (%s) has %s project quota", shown, m.type, on ? "a" : "no");
 }
 
 static void check_overlay(struct host_finding *f)
@@ -428,7 +424,7 @@ const struct host_check host_kernel_checks[] = {
         {"landlock", "a second lock on files", check_landlock, false},
         {"seccomp", "only listed system calls reach the kernel", check_seccomp, true},
         {"apparmor", "a further line around all processes; boxes do not depend on it", check_apparmor, false},
-        {"quota", "bounds of a workspace on the host", check_quota, false},
+        {"quota", "not used yet: what a run writes to the host is measured while it lasts", check_quota, false},
         {"overlay", "for images with a writable root; not used yet", check_overlay, false},
         {"idmapped mounts", "run by root, boxes have a user id of their own and files still belong to the caller", check_idmap, false},
         {"devices", "these nodes are shown in every box", check_devices, true},

@@ -137,7 +137,6 @@ static void check_engine(struct host_finding *f, const char *version_header, con
                 return;
         }
         host_found(f, HOST_INFO, "no socket: not installed, or not running");
-        host_remedy(f, "only where boxes shall run in it: install it, then %s", start);
 }
 
 static void check_docker(struct host_finding *f)
@@ -196,7 +195,7 @@ static void check_languages(struct host_finding *f)
 const struct host_check host_service_checks[] = {
         {"warden", "the helper that makes boxes", check_warden, true},
         {"languages", "what 'glovebox run' can run with the host's /usr", check_languages, false},
-        {"docker", "an engine that can hold boxes instead of the kernel itself; not needed", check_docker, false},
-        {"podman", "the same without a daemon of root's; not needed", check_podman, false},
+        {"docker", "not used yet: boxes are made by the kernel alone", check_docker, false},
+        {"podman", "not used yet, the same", check_podman, false},
 };
 const size_t n_host_service_checks = ARRAY_SIZE(host_service_checks);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options.h"
 
+#include "base/quote.h"
 #include "base/suggest.h"
 
 #include <errno.h>
@@ -69,9 +70,9 @@ static int unknown_flag(const struct option_set *set, const struct arguments *a,
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
         const char *near = word[1] == '-' ? nearest_flag(set, name) : NULL;
         if (!near)
-                return error_set(err, GB_E_USAGE, 0, "unknown flag '%s'%s", word,
+                return error_set(err, GB_E_USAGE, 0, "unknown flag %s%s", quote(word).text,
                                  a->n_words > 0 ? "; did you mean to pass it to the program? put -- before it" : "");
-        return error_set(err, GB_E_USAGE, 0, "unknown flag '%s'; did you mean --%s?%s", word, near,
+        return error_set(err, GB_E_USAGE, 0, "unknown flag %s; did you mean --%s?%s", quote(word).text, near,
                          a->n_words > 0 ? " (to pass it to the program, put -- before it)" : "");
 }
 

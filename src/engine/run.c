@@ -225,7 +225,7 @@ static int open_workspace(struct run *r, gb_error *err)
                 return 0;
         r->workspace_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (r->workspace_fd < 0)
-                return error_set(err, GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
+                return error_set(err, errno == ENOTDIR ? GB_E_USAGE : GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
                                  errno == ENOENT ? "; make the directory first" : "");
         if (faccessat(r->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
                 return error_set(err, GB_E_USAGE, errno, "cannot write to the workspace %s: %s", path, strerror(errno));
