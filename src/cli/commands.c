@@ -13,7 +13,8 @@
 #define ROW_QUIET(text) {.id = OPT_QUIET, .name = "quiet", .letter = 'q', .help = (text)}
 #define ROW_POLICY                                                                                   \
         {.id = OPT_POLICY, .name = "policy", .value = VALUE_REQUIRED, .placeholder = "FILE",         \
-         .env = "GLOVEBOX_POLICY", .help = "the policy file", .completion = COMPLETE_FILE}
+         .env = "GLOVEBOX_POLICY", .help = "the policy file",                                        \
+         .fallback = "sandbox.yaml of the installation", .completion = COMPLETE_FILE}
 #define ROW_TRUST                                                                                    \
         {.id = OPT_TRUST, .name = "trust", .value = VALUE_REQUIRED, .placeholder = "LEVEL",          \
          .env = "GLOVEBOX_TRUST", .help = "the trust level of the policy file to apply",             \
@@ -21,8 +22,9 @@
 #define ROW_ALLOW_WEAKER                                                                             \
         {.id = OPT_ALLOW_WEAKER, .key = "allow_weaker", .name = "allow-weaker",                      \
          .value = VALUE_REQUIRED, .placeholder = "CONTROL", .env = "GLOVEBOX_ALLOW_WEAKER",          \
-         .help = "run even if this host can enforce the control only in part; may be repeated, "     \
-                 "or a list with commas", .completion = COMPLETE_CONTROL}
+         .help = "run even if this host can enforce the control only in part: landlock, memory, "    \
+                 "pids, cpu, or cgroup for the last three; may be repeated, or a list with commas",  \
+         .completion = COMPLETE_CONTROL}
 #define ROWS_POLICY_LISTS                                                                            \
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED,  \
          .placeholder = "NAME=VALUE", .help = "set a variable of the program; may be repeated"},     \
@@ -39,7 +41,7 @@ static const struct option run_options[] = {
          .env = "GLOVEBOX_LANG", .help = "the language of the code; 'glovebox languages' lists them",
          .fallback = "by the extension of FILE; python for -c and -", .completion = COMPLETE_LANGUAGE},
         {.id = OPT_NAME, .name = "name", .value = VALUE_REQUIRED, .placeholder = "NAME",
-         .help = "file name of the code in the box", .fallback = "that of FILE"},
+         .help = "file name of the code in the box", .fallback = "that of FILE, or the language's own"},
         {.id = OPT_WORKSPACE, .name = "workspace", .letter = 'w', .value = VALUE_REQUIRED, .placeholder = "DIR",
          .env = "GLOVEBOX_WORKSPACE", .help = "directory of the host that is /sandbox in the box",
          .fallback = "an empty one that goes with the run", .completion = COMPLETE_DIRECTORY},
@@ -142,6 +144,7 @@ static const struct command_example policy_check_examples[] = {
 
 static const struct command_example completion_examples[] = {
         {"glovebox completion bash > ~/.local/share/bash-completion/completions/glovebox", "for bash"},
+        {"glovebox completion zsh > ~/.zfunc/_glovebox", "for zsh, where ~/.zfunc is in its fpath"},
         {"glovebox completion fish > ~/.config/fish/completions/glovebox.fish", "for fish"},
         {NULL, NULL},
 };

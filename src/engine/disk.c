@@ -48,14 +48,16 @@ static void visit(struct walk *w, const char *name)
         /* A file with many names is counted once, in parts. */
         uint64_t names = S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : (uint64_t)st.st_nlink;
         w->usage.bytes += (uint64_t)st.st_blocks * 512 / names;
+        if (S_ISREG(st.st_mode) && st.st_mode & (S_ISUID | S_ISGID))
+                w->usage.set_id++;
         if (!S_ISDIR(st.st_mode))
                 return;
         if (w->depth == DISK_DEPTH_MAX) {
-                w->usage.hidden = true;
+                w->usage.hidden++;
                 return;
         }
         int r = push(w, openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-        w->usage.hidden = w->usage.hidden || r == -EACCES || r == -EPERM;
+        w->usage.hidden += r == -EACCES || r == -EPERM;
 }
 
 static int measure_file(int fd, struct disk_usage *usage)
@@ -66,6 +68,7 @@ static int measure_file(int fd, struct disk_usage *usage)
                 return -errno;
         usage->inodes++;
         usage->bytes += (uint64_t)st.st_blocks * 512;
+        usage->set_id += (st.st_mode & (S_ISUID | S_ISGID)) != 0;
         return 0;
 }
 
@@ -111,6 +114,7 @@ int disk_watch_add(struct disk_watch *w, int fd)
         uint64_t room = free_bytes(fd);
         /* Where a run cannot reach the floor within its limit there is none: a small file system, or
          * a directory whose quota shows as its size. */
+        w->free[w->n] = room;
         w->floors[w->n] = room > w->limit_bytes * 2 ? MIN((uint64_t)FREE_FLOOR_BYTES, room / 2) : 0;
         w->fds[w->n++] = fd;
         return disk_measure(fd, UINT64_MAX - 1, &w->before);
@@ -128,7 +132,8 @@ enum disk_state disk_watch_look(struct disk_watch *w)
 
         for (size_t i = 0; i < w->n; i++) {
                 int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &now);
-                now.hidden = now.hidden || r == -EACCES || r == -EPERM;
+                now.hidden += r == -EACCES || r == -EPERM;
+                w->free[i] = free_bytes(w->fds[i]);
         }
         w->took_usec = monotonic_usec() - start;
         uint64_t bytes = grown(now.bytes, w->before.bytes), inodes = grown(now.inodes, w->before.inodes);
@@ -136,10 +141,22 @@ enum disk_state disk_watch_look(struct disk_watch *w)
         w->peak_inodes = MAX(w->peak_inodes, inodes);
         if (bytes > w->limit_bytes || inodes > w->limit_inodes)
                 return DISK_OVER;
-        if (now.hidden && !w->before.hidden)
+        if (now.hidden > w->before.hidden)
                 return DISK_HIDDEN;
         for (size_t i = 0; i < w->n; i++)
-                if (free_bytes(w->fds[i]) < w->floors[i])
+                if (w->free[i] < w->floors[i])
                         return DISK_HOST_FULL;
+        return DISK_FINE;
+}
+
+enum disk_state disk_watch_glance(struct disk_watch *w)
+{
+        for (size_t i = 0; i < w->n; i++) {
+                uint64_t now = free_bytes(w->fds[i]);
+                if (now < w->floors[i])
+                        return DISK_HOST_FULL;
+                if (grown(w->free[i], now) > w->limit_bytes)
+                        return DISK_OVER; /* somebody wrote that much since the last look: us? */
+        }
         return DISK_FINE;
 }

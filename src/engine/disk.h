@@ -16,7 +16,8 @@
 
 struct disk_usage {
         uint64_t bytes, inodes;
-        bool hidden; /* a directory was too deep, or closed to us: what is in it is not known */
+        uint64_t hidden; /* directories too deep, or closed to us: what is in them is not known */
+        uint64_t set_id; /* files with a set-user-id or set-group-id bit */
 };
 
 enum disk_state { DISK_FINE, DISK_OVER, DISK_HIDDEN, DISK_HOST_FULL };
@@ -25,6 +26,7 @@ enum disk_state { DISK_FINE, DISK_OVER, DISK_HIDDEN, DISK_HOST_FULL };
 struct disk_watch {
         int fds[DISK_PLACES_MAX]; /* borrowed: directories or files, O_PATH will do */
         uint64_t floors[DISK_PLACES_MAX]; /* of free space on the file system of each */
+        uint64_t free[DISK_PLACES_MAX];   /* at the last look */
         size_t n;
         uint64_t limit_bytes, limit_inodes;
         struct disk_usage before;
@@ -38,7 +40,9 @@ int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage);
 void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes);
 /* Before the run: adds a place and what it holds now. */
 int disk_watch_add(struct disk_watch *w, int fd);
-/* Looks again. */
+/* Looks again, at all of it. */
 enum disk_state disk_watch_look(struct disk_watch *w);
+/* What can be seen at a glance: the free space of the file systems. DISK_OVER means: look now. */
+enum disk_state disk_watch_glance(struct disk_watch *w);
 
 #endif

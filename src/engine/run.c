@@ -43,6 +43,7 @@ struct run {
         struct run_output outputs[2];
         struct pump pump;
         struct disk_watch disk;
+        uint64_t disk_next_usec; /* not walked again before this */
         int workspace_fd;
         int mount_fds[MOUNT_COUNT_MAX];
         int child_fds[3]; /* the box's ends, until it has them */
@@ -197,16 +198,20 @@ static void on_grace(evutil_socket_t fd, short what, void *data)
 
 static void on_disk(evutil_socket_t fd, short what, void *data)
 {
+        static const struct timeval period = {.tv_usec = SAMPLE_PERIOD_USEC};
         struct run *r = data;
+        uint64_t now = monotonic_usec();
 
-        if (look_at_disk(r)) {
+        /* A tree that takes long to walk is looked at less often (a tenth of one core), unless a glance at
+         * the file system says that it is time. */
+        bool glance = disk_watch_glance(&r->disk) != DISK_FINE;
+        if ((glance || now >= r->disk_next_usec) && look_at_disk(r)) {
                 stop(r, STOP_DISK);
                 return;
         }
-        /* A tree that takes long to walk is looked at less often: at most a tenth of one core. */
-        uint64_t pause_usec = MAX(SAMPLE_PERIOD_USEC, r->disk.took_usec * 10);
-        struct timeval next = {.tv_sec = (time_t)(pause_usec / 1000000), .tv_usec = (suseconds_t)(pause_usec % 1000000)};
-        event_add(r->disk_event, &next);
+        if (glance || now >= r->disk_next_usec)
+                r->disk_next_usec = now + r->disk.took_usec * 10;
+        event_add(r->disk_event, &period);
 }
 
 /* Adds a writable place to what is watched. */
@@ -214,7 +219,13 @@ static int watch_place(struct run *r, int fd, const char *path, gb_error *err)
 {
         int e = disk_watch_add(&r->disk, fd);
 
-        return e < 0 ? error_set(err, GB_E_USAGE, -e, "cannot measure what is in %s: %s", path, strerror(-e)) : 0;
+        if (e < 0)
+                return error_set(err, GB_E_USAGE, -e, "cannot measure what is in %s: %s", path, strerror(-e));
+        /* Its content could be changed through a mapping, which leaves the bit as it is. */
+        if (r->disk.before.set_id > 0)
+                return error_set(err, GB_E_USAGE, EPERM, "%s holds a file with a set-user-id or set-group-id bit, which code in a box "
+                                 "could rewrite: take the bit away (find . -perm /6000), or mount it read-only", path);
+        return 0;
 }
 
 static int open_workspace(struct run *r, gb_error *err)

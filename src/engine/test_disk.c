@@ -68,7 +68,7 @@ static void test_counts_blocks_and_inodes(void **state)
         assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
         assert_int_equal(usage.inodes, 4);
         assert_true(usage.bytes >= 2 * MIB && usage.bytes < 3 * MIB);
-        assert_false(usage.hidden);
+        assert_int_equal(usage.hidden, 0);
 }
 
 static void test_hard_links_count_once(void **state)
@@ -126,7 +126,7 @@ static void test_deep_trees_are_noticed(void **state)
         }
         safe_close(dir);
         assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
-        assert_true(usage.hidden);
+        assert_true(usage.hidden > 0);
 }
 
 static void test_watch_sees_growth_only(void **state)
@@ -189,6 +189,18 @@ static void test_closed_directories_are_noticed(void **state)
         assert_int_equal(disk_watch_look(&watch), DISK_HIDDEN);
 }
 
+static void test_set_id_files_are_noticed(void **state)
+{
+        struct tree *t = *state;
+        struct disk_usage usage = {0};
+
+        write_file(t->fd, "plain", 1);
+        write_file(t->fd, "mighty", 1);
+        assert_int_equal(fchmodat(t->fd, "mighty", 04755, 0), 0);
+        assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+        assert_int_equal(usage.set_id, 1);
+}
+
 #define TREE_TEST(f) cmocka_unit_test_setup_teardown(f, make_tree, remove_tree)
 
 int main(void)
@@ -198,7 +210,7 @@ int main(void)
                 TREE_TEST(test_sparse_files_count_blocks), TREE_TEST(test_stops_at_the_inode_limit),
                 TREE_TEST(test_deep_trees_are_noticed), TREE_TEST(test_watch_sees_growth_only),
                 TREE_TEST(test_watch_sees_too_many_files), TREE_TEST(test_a_place_may_be_a_file),
-                TREE_TEST(test_closed_directories_are_noticed),
+                TREE_TEST(test_closed_directories_are_noticed), TREE_TEST(test_set_id_files_are_noticed),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

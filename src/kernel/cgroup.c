@@ -107,7 +107,8 @@ static int open_locked(int parent, const char *name)
 
 static int make_locked(int parent, const char *name)
 {
-        if (mkdirat(parent, name, 0755) < 0)
+        /* Nobody else may open it: whoever held its lock could keep it from being swept. */
+        if (mkdirat(parent, name, 0700) < 0)
                 return -errno;
 
         int fd = open_locked(parent, name);

@@ -5,6 +5,7 @@
 #include "kernel/cgroup.h"
 
 #include "base/fd.h"
+#include "base/limits.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #define COUNTER_FILE_BYTES_MAX 4096 /* cpu.stat and memory.events have some hundred bytes */
+#define SOCKET_BYTES_MAX (16 * MIB)
 #define CPU_PERIOD_USEC 100000
 #define CPU_QUOTA_MIN_USEC 1000ULL /* the kernel's own minimum */
 #define CPU_MILLI_MAX 100000000ULL
@@ -50,6 +52,11 @@ static int limit_v1_memory(int dirfd, uint64_t bytes)
         if (r < 0)
                 return r;
         (void)write_number(dirfd, "memory.swappiness", 0); /* a help, not a control */
+        /* v1 counts the buffers of sockets apart from all other memory: without a limit of their own they
+         * would have none. */
+        r = ignore_missing(write_number(dirfd, "memory.kmem.tcp.limit_in_bytes", MIN(bytes, SOCKET_BYTES_MAX)));
+        if (r < 0)
+                return r;
         return 0;
 }
 

@@ -9,7 +9,7 @@
  *  - v2: a group with processes in it cannot pass controllers on to its children (but the real root),
  *    and ours has at least us. So: our own group or the nearest above it that we may write to and
  *    that passes memory, pids and cpu on, or can be made to.
- *  - hybrid (v1 controllers, and a v2 tree without): as v1, and below our own group of the v2 tree.
+ *  - hybrid (v1 controllers, and a v2 tree without): as v1; the v2 tree only where cpuacct is missing.
  *
  * GLOVEBOX_CGROUP names the group instead, as /proc/self/cgroup spells it, in every hierarchy; on v2
  * the full path works too. */

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <linux/mount.h>
-#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -74,11 +73,6 @@ static inline int sys_fsmount(int fd, unsigned flags, unsigned attr)
 static inline int sys_pivot_root(const char *new_root, const char *put_old)
 {
         return (int)syscall(SYS_pivot_root, new_root, put_old);
-}
-
-static inline int sys_openat2(int dirfd, const char *path, struct open_how *how)
-{
-        return (int)syscall(SYS_openat2, dirfd, path, how, sizeof(*how));
 }
 
 static inline int sys_pidfd_send_signal(int pidfd, int sig)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 static int write_proc(pid_t pid, const char *name, const char *text)
@@ -39,6 +40,7 @@ int userns_open(const struct userns_map *map)
 {
         char path[64];
 
+        pid_t parent = getpid();
         struct clone_args args = {
                 .flags = CLONE_NEWUSER,
                 .exit_signal = SIGCHLD,
@@ -46,9 +48,14 @@ int userns_open(const struct userns_map *map)
         pid_t pid = sys_clone3(&args);
         if (pid < 0)
                 return -errno;
-        if (pid == 0)
+        if (pid == 0) {
+                /* It holds nothing of ours open, and goes with us. */
+                sys_close_range(0, ~0U, 0);
+                if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+                        _exit(1);
                 for (;;)
                         pause();
+        }
 
         int r = userns_write_map(pid, map);
         int fd = -1;

@@ -200,7 +200,8 @@ _noreturn_ void runner_program(int socket, struct program_layers layers)
         const struct payload *payload = obey(socket);
         split(payload, payload->env, variables, ARRAY_SIZE(variables) - 1);
         if (chdir(payload->cwd) < 0)
-                fail(GB_E_INTERNAL, errno, "cannot enter %s in the box: %s", payload->cwd, strerror(errno));
+                fail(GB_E_USAGE, errno, "the box's user cannot enter the workspace: %s; its owner needs the right to (chmod u+rwx)",
+                     strerror(errno));
         for (uint32_t i = 0; i < payload->n_commands; i++) {
                 struct setup_frame frame = {.kind = SETUP_PHASE, .value = payload->n_commands - 1 - i};
                 /* A warden that died before we were tied to it would not be there to end us. */

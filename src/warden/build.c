@@ -15,8 +15,10 @@
 #include "warden/setup.h"
 
 #include <errno.h>
+#include <linux/securebits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -186,6 +188,23 @@ static int clone_error(int errnum, gb_error *err)
         return error_set(err, GB_E_UNENFORCEABLE, errnum, "cannot make the box's namespaces: %s%s", strerror(errnum), remedy);
 }
 
+/* As root: with the box's own uid for the moment of the clone. The kernel counts what a user namespace uses
+ * (inotify instances, for one) to the user who made it, and that shall not be root. */
+static pid_t clone_as(const struct box *b, struct clone_args *args)
+{
+        bool changed = privilege_is_host_root() && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) == 0 &&
+                       setresuid((uid_t)-1, b->identity.uid_outside, (uid_t)-1) == 0;
+        pid_t pid = sys_clone3(args);
+
+        if (pid != 0 && changed) {
+                int saved = errno;
+                if (setresuid((uid_t)-1, 0, (uid_t)-1) < 0)
+                        _exit(1);
+                errno = saved;
+        }
+        return pid;
+}
+
 /* Clones the setup process into its namespaces and gives it its identity. */
 static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, gb_error *err)
 {
@@ -210,7 +229,7 @@ static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, gb
                 args.flags |= CLONE_INTO_CGROUP;
                 args.cgroup = (uint64_t)b->cgroup.dir[CGROUP_UNIFIED];
         }
-        pid_t pid = sys_clone3(&args);
+        pid_t pid = clone_as(b, &args);
         if (pid < 0)
                 return clone_error(errno, err);
         if (pid == 0)
@@ -243,8 +262,12 @@ void box_prepare(struct box *b, uint32_t uid, uint32_t gid)
 
 static bool shell_fits(const struct box *b, const struct box_spec *spec)
 {
+        /* Into a v2 group one can only be born. */
+        for (uint32_t i = 0; i < spec->n_fds; i++)
+                if (spec->fds[i].role == BOX_FD_CGROUP && spec->fds[i].index == CGROUP_UNIFIED)
+                        return false;
         return b->state == BOX_SHELL && !b->failed && spec->uid == b->identity.uid_inside && spec->gid == b->identity.gid_inside &&
-               !(spec->flags & (BOX_NETWORK_HOST | BOX_UNIFIED_CONTROLLERS)) && spec->layers_off == 0;
+               !(spec->flags & BOX_NETWORK_HOST) && spec->layers_off == 0;
 }
 
 static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)

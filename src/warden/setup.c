@@ -93,6 +93,24 @@ static void take_identity(const struct setup *s)
         check(s, negative(sethostname("glovebox", 8)), "set the box's host name");
 }
 
+/* Objects that the kernel counts for each user, up to the user who made the namespace: a box must not use
+ * up what its maker has. And nobody inside makes further namespaces, whatever the filter lets through. The
+ * files belong to our user namespace; where /proc/sys is read-only (in a container) they stay as they are. */
+static void lower_user_limits(void)
+{
+        static const char *const limits[][2] = {
+                {"max_inotify_instances", "16"}, {"max_inotify_watches", "16384"}, {"max_fanotify_groups", "0"},
+                {"max_fanotify_marks", "0"},     {"max_user_namespaces", "0"},     {"max_pid_namespaces", "0"},
+                {"max_net_namespaces", "0"},     {"max_ipc_namespaces", "0"},      {"max_uts_namespaces", "0"},
+                {"max_cgroup_namespaces", "0"},  {"max_time_namespaces", "0"},
+                /* not max_mnt_namespaces: every mount we still make is in one of its own for a moment */
+        };
+        _cleanup_close_ int dir = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        for (size_t i = 0; dir >= 0 && i < ARRAY_SIZE(limits); i++)
+                (void)file_write_at(dir, limits[i][0], limits[i][1]);
+}
+
 static void raise_loopback(const struct setup *s)
 {
         struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
@@ -372,6 +390,7 @@ _noreturn_ void setup_main(const struct setup *given)
         int init = start_init(s);
         pid_t pid = start_program(s, &program);
         raise_loopback(s);
+        lower_user_limits();
         int root = attach_root(s);
         int proc = receive_proc(s, init);
 

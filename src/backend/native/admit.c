@@ -107,7 +107,7 @@ static void say_memory(const struct native_host *h, const struct policy *policy,
                 say(c, CONTROL_MEMORY, CONTROL_WEAKER, "cgroup %s, but swap cannot be limited", mode);
         } else {
                 spec->address_bytes = policy->mem_limit_bytes;
-                say(c, CONTROL_MEMORY, CONTROL_WEAKER, "rlimit only: each process by its address space, not their sum");
+                say(c, CONTROL_MEMORY, CONTROL_WEAKER, "rlimit only: the address space of each process, not their sum (node and java reserve much of it)");
         }
 }
 
