@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "base/fd.h"
 #include "engine/disk.h"
+#include "engine/place.h"
 #include "engine/pump.h"
 
 #include <errno.h>
@@ -23,6 +24,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define LINK_OF_ANOTHER " (a symbolic link on the way belongs to another user, who could lead it anywhere; give the real path)"
 
 struct run;
 
@@ -92,21 +95,31 @@ static void deliver(struct run *r, enum run_stream stream, const char *bytes, si
         }
 }
 
-/* One read; false at the end or when there is nothing now. */
+/* Reads and delivers what is there, up to one chunk; false at the end or when there is nothing now. Pieces are
+ * put together: a program that writes byte by byte must not make us work byte by byte. */
 static bool read_output(struct run_output *o)
 {
-        ssize_t n = o->fd < 0 ? 0 : read(o->fd, o->run->chunk, OUTPUT_CHUNK_BYTES);
+        char *chunk = o->run->chunk;
+        size_t used = 0;
+        bool ended = false;
 
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                return errno == EINTR;
-        if (n <= 0) {
+        while (o->fd >= 0 && used < OUTPUT_CHUNK_BYTES) {
+                ssize_t n = read(o->fd, chunk + used, OUTPUT_CHUNK_BYTES - used);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                ended = n == 0 || (n < 0 && errno != EAGAIN);
+                if (n <= 0)
+                        break;
+                used += (size_t)n;
+        }
+        if (used > 0)
+                deliver(o->run, o->stream, chunk, used);
+        if (ended) {
                 if (o->event)
                         event_del(o->event);
                 o->fd = safe_close(o->fd);
-                return false;
         }
-        deliver(o->run, o->stream, o->run->chunk, (size_t)n);
-        return true;
+        return used > 0;
 }
 
 static void on_output(evutil_socket_t fd, short what, void *data)
@@ -234,10 +247,10 @@ static int open_workspace(struct run *r, gb_error *err)
 
         if (!path)
                 return 0;
-        r->workspace_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        r->workspace_fd = place_open(path, O_RDONLY | O_DIRECTORY);
         if (r->workspace_fd < 0)
                 return error_set(err, errno == ENOTDIR ? GB_E_USAGE : GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
-                                 errno == ENOENT ? "; make the directory first" : "");
+                                 errno == ENOENT ? "; make the directory first" : errno == EXDEV ? LINK_OF_ANOTHER : "");
         if (faccessat(r->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
                 return error_set(err, GB_E_USAGE, errno, "cannot write to the workspace %s: %s", path, strerror(errno));
         return watch_place(r, r->workspace_fd, path, err);
@@ -251,9 +264,10 @@ static int open_mounts(struct run *r, gb_error *err)
         for (size_t i = 0; i < policy->n_mounts; i++) {
                 const struct policy_mount *m = &policy->mounts[i];
                 struct stat st;
-                int fd = r->mount_fds[i] = open(m->source, O_PATH | O_CLOEXEC);
+                int fd = r->mount_fds[i] = place_open(m->source, O_PATH);
                 if (fd < 0 || fstat(fd, &st) < 0)
-                        return error_set(err, GB_E_NOT_FOUND, errno, "cannot mount %s: %s", m->source, strerror(errno));
+                        return error_set(err, GB_E_NOT_FOUND, errno, "cannot mount %s: %s%s", m->source, strerror(errno),
+                                         errno == EXDEV ? LINK_OF_ANOTHER : "");
                 if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
                         return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be mounted",
                                          m->source);

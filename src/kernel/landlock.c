@@ -5,6 +5,7 @@
 #include "kernel/sys.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 /* As the kernel knows it since ABI 6; older ones take a prefix. */
 struct ruleset_attr {
@@ -14,6 +15,11 @@ struct ruleset_attr {
 };
 
 #define READ_ACCESS (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+
+/* What can be done with a file; the rest is for directories, and an error in a file's rule. */
+#define FILE_ACCESS                                                                                               \
+        (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |                \
+         LANDLOCK_ACCESS_FS_TRUNCATE | LANDLOCK_ACCESS_FS_IOCTL_DEV)
 
 static uint64_t all_access(int abi)
 {
@@ -62,7 +68,11 @@ int landlock_ruleset_new(int abi)
 
 int landlock_allow_all(int ruleset, int abi, int fd)
 {
-        return allow(ruleset, fd, all_access(abi));
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        return allow(ruleset, fd, all_access(abi) & (S_ISDIR(st.st_mode) ? ~0ULL : FILE_ACCESS));
 }
 
 int landlock_allow_devices(int ruleset, int abi, int fd)

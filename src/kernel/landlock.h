@@ -7,7 +7,7 @@ int landlock_abi(void);
 
 /* A ruleset under which everything may be read and executed and nothing written; -errno. */
 int landlock_ruleset_new(int abi);
-/* Everything is allowed below the directory fd. */
+/* Everything is allowed below the directory, or with the file, fd. */
 int landlock_allow_all(int ruleset, int abi, int fd);
 /* Files below may be read and written, none made or removed (for /dev). */
 int landlock_allow_devices(int ruleset, int abi, int fd);

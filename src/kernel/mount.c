@@ -117,7 +117,7 @@ int mount_new_proc(void)
 
 int mount_new_devpts(void)
 {
-        static const char *const options[][2] = {{"mode", "0600"}, {"ptmxmode", "0666"}};
+        static const char *const options[][2] = {{"mode", "0600"}, {"ptmxmode", "0666"}, {"max", "64"}};
 
         _cleanup_close_ int fs = sys_fsopen("devpts", FSOPEN_CLOEXEC);
         if (fs < 0)
@@ -125,7 +125,7 @@ int mount_new_devpts(void)
         for (size_t i = 0; i < ARRAY_SIZE(options); i++)
                 if (sys_fsconfig(fs, FSCONFIG_SET_STRING, options[i][0], options[i][1], 0) < 0)
                         return -errno;
-        /* Terminals are devices: nodev would make them useless. */
+        /* Terminals are devices: nodev would make them useless. The host has a few thousand for all boxes. */
         return fs_create(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
