@@ -7,7 +7,7 @@ set -euo pipefail
 
 file_max=700
 function_max=90
-privileged_max=1100
+privileged_max=1200
 status=0
 
 while IFS= read -r file; do

@@ -37,10 +37,16 @@ void sink_init(struct sink *s, int fd, bool raw)
         buffer_init(&s->late, SIZE_MAX / 2);
 }
 
+/* The terminal's sink that is behind: it may have stopped within a colour sequence, which the bytes of another
+ * must not complete. */
+static struct sink *behind;
+
 void sink_done(struct sink *s)
 {
         buffer_done(&s->shown);
         buffer_done(&s->late);
+        if (behind == s)
+                behind = NULL;
 }
 
 /* 1: there is room. 0: nobody may wait any longer. Or a negative errno. */
@@ -91,12 +97,21 @@ static long write_while_room(struct sink *s, const char *bytes, size_t size)
         return (long)done;
 }
 
+static bool must_keep(const struct sink *s)
+{
+        return s->late.size > 0 || (s->neutralise && behind && behind != s);
+}
+
 static int write_or_keep(struct sink *s, const char *bytes, size_t size)
 {
-        long n = s->late.size > 0 ? 0 : write_while_room(s, bytes, size);
+        long n = must_keep(s) ? 0 : write_while_room(s, bytes, size);
         if (n < 0)
                 return (int)n;
-        return (size_t)n < size ? buffer_add(&s->late, bytes + n, size - (size_t)n) : 0;
+        if ((size_t)n == size)
+                return 0;
+        if (s->neutralise && !behind)
+                behind = s;
+        return buffer_add(&s->late, bytes + n, size - (size_t)n);
 }
 
 int sink_write(struct sink *s, const void *bytes, size_t size)
@@ -133,6 +148,8 @@ int sink_write_json(struct sink *s, const json_t *json, size_t flags)
 
 int sink_finish(struct sink *s)
 {
+        if (s->neutralise && behind && behind != s)
+                sink_finish(behind);
         s->deadline_usec = 0;
         s->cancel_fd = -1;
         if (s->error == 0 && s->late.size > 0) {
@@ -140,6 +157,8 @@ int sink_finish(struct sink *s)
                 s->error = n < 0 ? (int)n : 0;
                 s->late.size = 0;
         }
+        if (behind == s)
+                behind = NULL;
         if (s->neutralise && s->error == 0) {
                 s->shown.size = 0;
                 s->error = terminal_flush(&s->terminal, &s->shown);

@@ -141,7 +141,7 @@ enum disk_state disk_watch_look(struct disk_watch *w)
         w->peak_inodes = MAX(w->peak_inodes, inodes);
         if (bytes > w->limit_bytes || inodes > w->limit_inodes)
                 return DISK_OVER;
-        if (now.hidden > w->before.hidden)
+        if (now.hidden > 0)
                 return DISK_HIDDEN;
         for (size_t i = 0; i < w->n; i++)
                 if (w->free[i] < w->floors[i])

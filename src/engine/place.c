@@ -89,7 +89,7 @@ int place_open(const char *path, int flags)
 
         if (w.dir < 0)
                 return -1;
-        int r = strlen(path) < sizeof(w.rest) ? 0 : fail(ENAMETOOLONG);
+        int r = path[0] == '\0' ? fail(ENOENT) : strlen(path) < sizeof(w.rest) ? 0 : fail(ENAMETOOLONG);
         if (r == 0)
                 strcpy(w.rest, path);
         while (r == 0 && next_part(&w, part) > 0)

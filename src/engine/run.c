@@ -71,7 +71,7 @@ static void stop(struct run *r, enum stop_reason why)
 static void note_started(struct run *r, uint64_t t_usec)
 {
         if (!r->result->facts.started && r->request->callbacks.started)
-                r->request->callbacks.started(r->request->callbacks.data, t_usec);
+                r->request->callbacks.started(r->request->callbacks.data, t_usec - r->asked_usec);
         r->result->facts.started = true;
 }
 
@@ -88,7 +88,7 @@ static void deliver(struct run *r, enum run_stream stream, const char *bytes, si
         if (kept > 0 && r->request->keep_output)
                 (void)buffer_add_some(stream == RUN_STDOUT ? &r->result->out : &r->result->err, bytes, kept);
         if (kept > 0 && r->request->callbacks.output)
-                r->request->callbacks.output(r->request->callbacks.data, stream, bytes, kept, monotonic_usec());
+                r->request->callbacks.output(r->request->callbacks.data, stream, bytes, kept, monotonic_usec() - r->asked_usec);
         if (kept < size) {
                 r->result->truncated = true;
                 stop(r, STOP_OUTPUT);
@@ -234,6 +234,9 @@ static int watch_place(struct run *r, int fd, const char *path, gb_error *err)
 
         if (e < 0)
                 return error_set(err, GB_E_USAGE, -e, "cannot measure what is in %s: %s", path, strerror(-e));
+        if (r->disk.before.hidden > 0)
+                return error_set(err, GB_E_USAGE, EACCES, "%s holds a directory that cannot be looked into (closed, or more than %d deep), so "
+                                 "what is written there could not be measured: open it (chmod u+rx), or use another directory", path, DISK_DEPTH_MAX);
         /* Its content could be changed through a mapping, which leaves the bit as it is. */
         if (r->disk.before.set_id > 0)
                 return error_set(err, GB_E_USAGE, EPERM, "%s holds a file with a set-user-id or set-group-id bit, which code in a box "

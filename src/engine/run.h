@@ -13,7 +13,7 @@
 
 enum run_stream { RUN_STDOUT, RUN_STDERR };
 
-/* Called while the run lasts, from inside run_execute(). */
+/* Called while the run lasts, from inside run_execute(). t_usec counts from the call of that. */
 struct run_callbacks {
         void (*started)(void *data, uint64_t t_usec);
         /* Bytes as they came; every byte is given once, in order within its stream. */

@@ -73,6 +73,7 @@ static void test_fails_as_open_does(void **state)
 {
         char longest[5000];
 
+        assert_fails("", ENOENT);
         assert_fails("missing", ENOENT);
         assert_fails("real/file/x", ENOTDIR);
         assert_fails("loop", ELOOP);

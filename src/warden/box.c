@@ -174,7 +174,9 @@ static void sample_unlinked(struct box *b)
         if (b->n_devices == 0 || start < b->unlinked_next_usec)
                 return;
         uint64_t bytes = inside_unlinked_bytes(b->proc, b->devices, b->n_devices);
-        b->unlinked_peak_bytes = MAX(b->unlinked_peak_bytes, bytes);
+        b->unlinked_over = bytes > b->spec.disk_bytes;
+        if (bytes != UINT64_MAX)
+                b->unlinked_peak_bytes = MAX(b->unlinked_peak_bytes, bytes);
         /* Who opens very many files makes this slow: it gets a tenth of a core, no more. */
         uint64_t now = monotonic_usec();
         b->unlinked_next_usec = now + (now - start) * 10;
@@ -243,7 +245,7 @@ void box_sample(struct box *b, uint64_t now_usec)
                 box_stop(b, WARDEN_STOP_CPU);
         else if (b->report.stats.oom_kills > 0) /* all of it, as memory.oom.group does on v2 */
                 box_stop(b, WARDEN_STOP_MEMORY);
-        else if (b->unlinked_peak_bytes > b->spec.disk_bytes)
+        else if (b->unlinked_over)
                 box_stop(b, WARDEN_STOP_DISK);
 }
 

@@ -38,6 +38,7 @@ struct box {
         dev_t devices[BOX_WRITABLE_MAX]; /* of the host, where the box can write */
         size_t n_devices;
         uint64_t unlinked_peak_bytes;
+        bool unlinked_over; /* more than the limit, or too many to count */
         uint64_t unlinked_next_usec; /* not looked at again before this */
         uint64_t tasks_seen; /* in a v2 group, without init */
 

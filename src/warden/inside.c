@@ -43,8 +43,7 @@ uint64_t inside_processes(int proc)
         return n;
 }
 
-/* More descriptors than this are not looked at: who holds so many is not hidden by the rest. */
-#define DESCRIPTORS_MAX 16384
+#define DESCRIPTORS_MAX 16384 /* more cannot be looked at in good time */
 
 struct unlinked {
         const dev_t *devices;
@@ -83,5 +82,5 @@ uint64_t inside_unlinked_bytes(int proc, const dev_t *devices, size_t n_devices)
         struct unlinked u = {.devices = devices, .n_devices = n_devices};
 
         for_each_number(proc, add_process, &u);
-        return u.bytes;
+        return u.seen > DESCRIPTORS_MAX ? UINT64_MAX : u.bytes;
 }

@@ -172,8 +172,10 @@ static void serve(void)
 
 int main(void)
 {
-        struct sigaction ignore = {.sa_handler = SIG_IGN};
+        struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
 
+        /* A caller that ignores the ends of its children has handed that down; we must see them. */
+        sigaction(SIGCHLD, &standard, NULL);
         /* A session of our own: what the terminal sends is for the front to judge. */
         setsid();
         sigaction(SIGPIPE, &ignore, NULL);

@@ -110,3 +110,24 @@ def test_disk_verdicts_of_private_places(box):
     assert result.verdict == "disk", result.explain()
     result = box.run("for i in range(100): open(f'/sandbox/{i}', 'w').close()", inodes=50)
     assert (result.verdict, result.json["verdict"]["unit"]) == ("disk", "inodes"), result.explain()
+
+
+@needs_root
+def test_links_of_other_users_are_not_followed(box):
+    """What is mounted becomes the box user's: nobody else may choose it by a link."""
+    top, secret = box.directory("top", mode=0o777), box.directory("secret", owner=0, mode=0o700)
+    link = top / "submission"
+    link.symlink_to(secret)
+    os.lchown(link, 12345, 12345)
+    for options in ({"workspace": link}, {"mount": f"{link}:/data"}):
+        result = box.run("print(1)", **options)
+        assert result.returncode == 113 and "another user" in result.stderr, result.explain()
+
+
+def test_one_file_can_be_written_to(box):
+    top = box.directory("top")
+    (top / "file").write_text("before")
+    os.chown(top / "file", box.uid, box.uid)
+    result = box.run("open('/data', 'a').write(' and after')", mount=f"{top / 'file'}:/data:rw")
+    assert result.verdict == "ok", result.explain()
+    assert (top / "file").read_text() == "before and after"

@@ -162,7 +162,7 @@ def test_missing_workspace(own_box):
 def test_workspace_that_is_a_file(own_box):
     path = own_box.directory() / "file"
     path.write_text("x")
-    refused(own_box.run("print(1)", workspace=path), 113, "Not a directory")
+    refused(own_box.run("print(1)", workspace=path), 110, "Not a directory")
 
 
 def test_memory_below_what_the_language_needs(box):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of a run, by its limits and by its caller: verdicts, signals, sudden deaths, and what is left."""
+import contextlib
 import os
+import pathlib
 import signal
 import time
 
@@ -206,3 +208,45 @@ def test_nothing_grows(own_box):
         own_box.run("sleep 100 & sleep 100 &", "sh")
     new = box_processes() - before
     assert wait_until(lambda: not new & box_processes(), 3)
+
+
+def test_warden_killed_at_any_moment(box):
+    """With a workspace, which as root takes the warden a helper process: nothing outlives it, nobody hangs."""
+    workspace = box.directory("workspace")
+    before = living("glovebox-")
+    for i in range(40):
+        process = box.start("import time; time.sleep(0.05)", workspace=workspace)
+        time.sleep(0.0004 * i)
+        for child in direct_children(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        box.finish(process, patience=10)
+    deadline = time.monotonic() + 2
+    while living("glovebox-") - before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not living("glovebox-") - before
+
+
+def direct_children(pid):
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def living(prefix):
+    """Processes of that name that still have memory: what is being reaped has none."""
+    found = set()
+    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            text = status.read_text()
+            if text.startswith(f"Name:\t{prefix}") and "VmSize" in text:
+                found.add(int(status.parent.name))
+    return found
+
+
+def test_caller_that_ignores_its_children(box):
+    """An ignored SIGCHLD is inherited; the program's status must not get lost by it."""
+    process = box.start("raise SystemExit(7)", popen={"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)})
+    result = box.finish(process)
+    assert (result.returncode, result.verdict, result.exit_code) == (7, "error", 7), result.explain()

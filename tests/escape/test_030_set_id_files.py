@@ -46,3 +46,14 @@ print('su', p.returncode != 0, b'0' in p.stdout.split())
     result = box.run(code)
     assert result.stdout.startswith("token "), result.explain()
     assert result.stdout.endswith("su True False\n"), result.explain()
+
+
+def test_set_id_file_in_a_workspace(box):
+    """It could be rewritten through a mapping, which leaves the bit: such a workspace is refused."""
+    workspace = box.directory("workspace")
+    shutil.copy("/usr/bin/id", workspace / "mighty")
+    os.chmod(workspace / "mighty", 0o4755)
+    for options in ({"workspace": workspace}, {"mount": f"{workspace}:/data:rw"}):
+        result = box.run("print(1)", **options)
+        assert result.returncode == 110 and "set-user-id" in result.stderr, result.explain()
+    assert box.run("print(1)", mount=f"{workspace}:/data").verdict == "ok"

@@ -148,7 +148,8 @@ static int check_controls(const struct native_host *h, const struct policy *poli
                                  control_may_be_weaker(id) ? "; or accept the weaker one with --allow-weaker " : "",
                                  control_may_be_weaker(id) ? control_name(id) : "");
         }
-        if (policy->cpu_time_usec > 0 && !h->cgroup.cpu)
+        bool counts_cpu = h->cgroup.parent[CGROUP_CPUACCT] >= 0 || h->cgroup.parent[CGROUP_UNIFIED] >= 0;
+        if (policy->cpu_time_usec > 0 && !counts_cpu)
                 return error_set(err, GB_E_UNENFORCEABLE, ENOTSUP, "a cpu_time limit needs a cgroup: %s", h->cgroup.why_not);
         return 0;
 }
