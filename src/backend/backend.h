@@ -37,7 +37,7 @@ enum box_stop { BOX_STOP_NONE, BOX_STOP_TIMEOUT, BOX_STOP_CPU, BOX_STOP_DISK, BO
 struct box_end {
         int exit_code, signal;
         enum box_stop stop;
-        bool compiling, disk_full, pids_full;
+        bool compiling, disk_full, disk_hidden, pids_full;
         uint64_t wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, inodes_peak;
         uint64_t oom_kills, pids_refused;
 };

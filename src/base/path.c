@@ -38,7 +38,7 @@ static bool runs_from_build_tree(void)
 
 static const char *env_dir(const char *name)
 {
-        const char *dir = getenv(name);
+        const char *dir = secure_getenv(name);
 
         return dir && *dir ? dir : NULL;
 }

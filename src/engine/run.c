@@ -161,6 +161,7 @@ static void take_end(struct run *r, const struct box_end *end)
         facts->oom_kills = end->oom_kills;
         facts->pids_refused = end->pids_refused;
         facts->disk_full = end->disk_full;
+        facts->disk_hidden = facts->disk_hidden || (end->stop == BOX_STOP_DISK && end->disk_hidden);
         facts->pids_full = end->pids_full;
         if (facts->stop == STOP_NONE && end->stop < ARRAY_SIZE(reasons))
                 facts->stop = reasons[end->stop];

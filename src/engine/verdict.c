@@ -213,8 +213,8 @@ static void tell_disk(const struct run_facts *f, const struct policy *p, struct 
                        "space on the host, or use another directory.",
                     while_compiling(f), BYTES(f->disk_peak_bytes));
         else if (f->disk_hidden)
-                say(v, "Stopped%s because a directory in the workspace can no longer be measured (closed to its owner, or nested too "
-                       "deep): keep directories readable and less than 128 deep.",
+                say(v, "Stopped%s because what was written can no longer be measured (a directory closed to its owner or too deep, a "
+                       "process that hides its files, or too many open ones): keep directories readable and less than 128 deep.",
                     while_compiling(f));
         else if (f->disk_full && !bytes_reached)
                 say(v, "Failed%s with no room left to write (workspace %s, /tmp %s, peak %s): write less, or ask for more %s "

@@ -49,7 +49,7 @@ struct run_facts {
         uint64_t oom_kills;    /* tasks the kernel killed for the memory limit */
         uint64_t pids_refused; /* forks refused by the task limit */
         bool pids_full;        /* no cgroup counts refusals, but the task limit was reached at the end */
-        bool disk_hidden;      /* stopped for disk: a directory could not be looked into */
+        bool disk_hidden;      /* stopped for disk: what was written could not be measured */
         bool host_full;        /* stopped for disk: the host's file system was running full */
         bool disk_full;        /* a writable place of the box had no room left at the end */
 

@@ -120,8 +120,11 @@ static void reap_program(struct box *b)
         struct rusage used = {0};
 
         while (syscall(SYS_waitid, P_PIDFD, b->program_pidfd, &info, WEXITED, &used) < 0)
-                if (errno != EINTR)
+                if (errno != EINTR) {
+                        error_set(&b->error, GB_E_LOST, errno, "the program's end was not seen: %s", strerror(errno));
+                        b->failed = true;
                         return;
+                }
         bool exited = info.si_code == CLD_EXITED;
         b->report.exit_code = exited ? info.si_status : -1;
         b->report.signal = exited ? 0 : info.si_status;
@@ -171,10 +174,12 @@ static void sample_unlinked(struct box *b)
 {
         uint64_t start = monotonic_usec();
 
-        if (b->n_devices == 0 || start < b->unlinked_next_usec)
+        /* While it compiles, the program waits as a process that cannot be looked into. */
+        if (b->n_devices == 0 || start < b->unlinked_next_usec || b->report.compiling)
                 return;
         uint64_t bytes = inside_unlinked_bytes(b->proc, b->devices, b->n_devices);
         b->unlinked_over = bytes > b->spec.disk_bytes;
+        b->report.disk_hidden = bytes == UINT64_MAX;
         if (bytes != UINT64_MAX)
                 b->unlinked_peak_bytes = MAX(b->unlinked_peak_bytes, bytes);
         /* Who opens very many files makes this slow: it gets a tenth of a core, no more. */

@@ -74,6 +74,9 @@ static void add_process(int dir, const char *name, void *data)
         if ((size_t)snprintf(path, sizeof(path), "%s/fd", name) >= sizeof(path))
                 return;
         _cleanup_close_ int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* A process that has made itself opaque hides what it holds. */
+        if (fd < 0 && (errno == EACCES || errno == EPERM) && strcmp(name, "1") != 0)
+                ((struct unlinked *)data)->seen = DESCRIPTORS_MAX + 1;
         for_each_number(fd, add_file, data);
 }
 

@@ -71,3 +71,21 @@ for i in range(2000):
     assert result.verdict == "disk", result.explain()
     used = sum(entry.stat().st_blocks * 512 for entry in workspace.iterdir())
     assert used < 1 << 30, f"{used >> 20} MB were written before it was ended"
+
+
+def test_process_that_hides_its_files(box):
+    """Not dumpable, it cannot be looked into by a caller without privilege: then it is not let be."""
+    workspace = box.directory("workspace")
+    code = """
+import ctypes, os, time
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+files = [open(f'f{i}', 'wb') for i in range(8)]
+for i in range(8):
+    os.unlink(f'f{i}')
+for f in files:
+    f.write(bytes(9 << 20))
+    f.flush()
+time.sleep(5)
+"""
+    result = box.run(code, workspace=workspace, disk="10m", timeout="10s")
+    assert result.verdict == "disk", result.explain()

@@ -238,6 +238,7 @@ static void fill_end(struct box_end *end, const struct box_report *report)
                 .stop = (enum box_stop)report->stop,
                 .compiling = report->compiling,
                 .disk_full = report->disk_full,
+                .disk_hidden = report->disk_hidden,
                 .pids_full = report->pids_full,
                 .wall_usec = report->wall_usec,
                 .cpu_usec = report->stats.cpu_usec,

@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <linux/fcntl.h>
 #include <linux/fs.h>
+#include <linux/memfd.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
+#include <linux/shm.h>
 #include <linux/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
