@@ -19,7 +19,7 @@ static const char control_words[] =
 #define CONTROL_WORD(id, name, weaker, help) WORD_##weaker(name)
         CONTROLS(CONTROL_WORD)
 #undef CONTROL_WORD
-        ;
+        "cgroup"; /* all that only a cgroup gives in full */
 
 static const char *words_of(enum option_completion completion, const char *words)
 {

@@ -143,7 +143,20 @@ static int add_environment(struct buffer *out)
         for (size_t i = 0; r == 0 && options_next(&run->options, &i, &o);)
                 if (o.env)
                         r = buffer_printf(out, ".It Ev %s\nas\n.Fl \\-%s\n", o.env, o.name);
-        return r < 0 ? r : buffer_add_string(out, ".It Ev NO_COLOR\nno colours in messages\n.El\n");
+        return r < 0 ? r : buffer_add_string(out, ".It Ev GLOVEBOX_CONFIG_DIR\nthe directory of the files below\n"
+                                                  ".It Ev GLOVEBOX_LIBEXEC_DIR\nthe directory of the helper programs\n"
+                                                  ".It Ev GLOVEBOX_CGROUP\nthe control group below which those of boxes are made\n"
+                                                  ".It Ev NO_COLOR\nno colours in messages\n.El\n");
+}
+
+static int add_files(struct buffer *out)
+{
+        return buffer_add_string(out, ".Sh FILES\n"
+                                      ".Bl -tag -width Ds\n"
+                                      ".It Pa " GLOVEBOX_CONFDIR "/sandbox.yaml\nthe policy: limits, mounts and trust levels\n"
+                                      ".It Pa " GLOVEBOX_CONFDIR "/languages.yaml\nthe languages and their commands\n"
+                                      ".It Pa " GLOVEBOX_LIBEXECDIR "\nthe warden, which makes boxes, and the probe of\n.Cm verify\n"
+                                      ".El\n");
 }
 
 static int add_examples(struct buffer *out)
@@ -196,6 +209,8 @@ int man_write(struct buffer *out)
                 r = add_command(out, &commands[i]);
         if (r == 0)
                 r = add_environment(out);
+        if (r == 0)
+                r = add_files(out);
         if (r == 0)
                 r = add_exit_status(out);
         return r < 0 ? r : add_examples(out);
