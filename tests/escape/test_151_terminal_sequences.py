@@ -4,7 +4,10 @@
 import os
 import pty
 import re
+import signal
 import subprocess
+import termios
+import time
 
 import pytest
 
@@ -59,3 +62,44 @@ def test_raw_on_a_pipe(box):
     everything = b"".join(HOSTILE.values())
     result = box.run(f"import os; os.write(1, {everything!r})", json=False)
     assert result.out == everything
+
+
+FLOOD = """
+import os, signal, sys, time
+stop = []
+signal.signal(signal.SIGINT, lambda *_: stop.append(1))
+while not stop:
+    os.write(1, b'\\x1b[m' * 1000)
+time.sleep(0.5)
+os.write(2, b']52;c;SEFDS0VE\\n')
+time.sleep(0.2)
+"""
+
+
+def test_two_streams_make_no_sequence(own_box):
+    """A slow terminal, an interrupt, and the rest of a sequence on the other stream: it does not come together."""
+    master, slave = pty.openpty()
+    attributes = termios.tcgetattr(slave)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(slave, termios.TCSANOW, attributes)
+    process = own_box.start(FLOOD, json=False, stdout=slave, stderr=slave, timeout="5s")
+    os.close(slave)
+    shown, began = b"", time.monotonic()
+    interrupted = False
+    while True:
+        try:
+            piece = os.read(master, 700)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+        if not interrupted:
+            time.sleep(0.002)
+        if not interrupted and time.monotonic() - began > 0.5:
+            process.send_signal(signal.SIGINT)
+            interrupted = True
+    os.close(master)
+    process.wait(timeout=10)
+    assert b"SEFDS0VE" in shown
+    assert not re.search(rb"\x1b(?!\[[0-9;]*m)", shown), shown[-300:]
