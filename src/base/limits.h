@@ -30,6 +30,7 @@
 #define BOX_FDS_MAX 64                    /* descriptors sent with one request */
 #define BOX_PAYLOAD_MAX (32 * MIB)        /* ops, strings, small files and the code */
 #define BOX_COMMANDS_MAX 2                /* compile, then run */
+#define BUILD_TIMEOUT_USEC 30000000ULL    /* from the request to the start of the program */
 #define BOX_WRITABLE_MAX 40               /* tmpfs mounts and writable mounts of a box */
 
 /* Output */

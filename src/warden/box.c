@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The life of one box, seen from outside. The setup process (setup.c) has cloned init and the program
- * as the warden's own children; so their ends come from waitid(), not from anybody's word. Killing init kills the pid namespace, which no fork can outrun; the cgroup is
- * killed too, so that each of the two would be enough. */
+ * as the warden's own children; so their ends come from waitid(), not from anybody's word. Killing init
+ * kills the pid namespace, which no fork can outrun; where tasks are left in the cgroup, that is killed
+ * too. */
 #include "warden/box.h"
 
 #include "base/error.h"
@@ -233,6 +234,13 @@ static void sample_cgroup(struct box *b)
 
 void box_sample(struct box *b, uint64_t now_usec)
 {
+        if (b->state == BOX_BUILDING && now_usec - b->asked_usec >= BUILD_TIMEOUT_USEC) {
+                error_set(&b->error, GB_E_UNENFORCEABLE, ETIMEDOUT, "the box was not built within %llu s: is a mounted directory on a "
+                          "file system that does not answer?", BUILD_TIMEOUT_USEC / 1000000);
+                b->failed = true;
+                box_stop(b, WARDEN_STOP_NONE);
+                return;
+        }
         if (b->state != BOX_RUNNING)
                 return;
         if (now_usec - b->started_usec >= b->spec.wall_usec) {
@@ -256,6 +264,8 @@ void box_sample(struct box *b, uint64_t now_usec)
 
 uint64_t box_next_sample(const struct box *b)
 {
+        if (b->state == BOX_BUILDING)
+                return b->asked_usec + BUILD_TIMEOUT_USEC;
         if (b->state != BOX_RUNNING)
                 return 0;
         return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + SAMPLE_PERIOD_USEC);

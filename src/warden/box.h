@@ -42,6 +42,7 @@ struct box {
         uint64_t unlinked_next_usec; /* not looked at again before this */
         uint64_t tasks_seen; /* in a v2 group, without init */
 
+        uint64_t asked_usec;   /* when the request came */
         uint64_t started_usec; /* when user code was about to run */
         uint64_t sampled_usec;
         bool executed;  /* user code runs */

@@ -324,6 +324,7 @@ int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *e
                 box_init(b);
         }
         b->spec = *spec;
+        b->asked_usec = monotonic_usec();
         b->host_root = privilege_is_host_root();
         int r = sort_descriptors(b, fds, &sorted, err);
         if (r == 0)

@@ -35,15 +35,6 @@ static const struct {
         unsigned major, minor;
 } devices[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}};
 
-static int bind_path(struct box_plan *p, const char *source, const char *target, unsigned flags, bool is_file, gb_error *err)
-{
-        int fd = open(source, O_PATH | O_CLOEXEC);
-
-        if (fd < 0)
-                return error_set(err, GB_E_NOT_FOUND, errno, "cannot open %s: %s", source, strerror(errno));
-        return plan_bind(p, target, fd, flags, is_file, err);
-}
-
 static int plan_devices(struct box_plan *p, gb_error *err)
 {
         static const char *const links[][2] = {
@@ -56,13 +47,15 @@ static int plan_devices(struct box_plan *p, gb_error *err)
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(devices); i++) {
                 struct stat st;
                 snprintf(path, sizeof(path), "/dev/%s", devices[i].name);
-                if (stat(path, &st) < 0 || !S_ISCHR(st.st_mode) ||
+                _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+                if (fd < 0 || fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) ||
                     st.st_rdev != makedev(devices[i].major, devices[i].minor))
                         return error_set(err, GB_E_UNENFORCEABLE, ENODEV,
                                          "%s of this host is missing or not the device it should be; restore it (mknod -m 666 %s "
                                          "c %u %u)", path, path, devices[i].major, devices[i].minor);
-                r = bind_path(p, path, path, BOX_SOURCE_DEVICE | BOX_SOURCE_WRITABLE, true, err);
-                p->ops[p->n_ops - 1].flags &= ~(unsigned)BOX_OP_LANDLOCK_WRITE; /* the rule on /dev covers it */
+                r = plan_bind(p, path, TAKE_FD(fd), BOX_SOURCE_DEVICE | BOX_SOURCE_WRITABLE, true, err);
+                if (r == 0)
+                        p->ops[p->n_ops - 1].flags &= ~(unsigned)BOX_OP_LANDLOCK_WRITE; /* the rule on /dev covers it */
         }
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
                 r = plan_symlink(p, links[i][0], links[i][1], err);
@@ -86,7 +79,7 @@ static int plan_etc_entry(struct box_plan *p, const char *name, gb_error *err)
         }
         if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
                 return 0;
-        return bind_path(p, path, path, 0, S_ISREG(st.st_mode), err);
+        return plan_bind(p, path, TAKE_FD(fd), 0, S_ISREG(st.st_mode), err);
 }
 
 static int plan_made_up_etc(struct box_plan *p, const struct box_request *request, gb_error *err)
