@@ -5,7 +5,8 @@
  * Functions that can fail return 0 or a negative errno and fill *err (which may be NULL); what
  * they would have returned through a pointer is then untouched. The library never exits, never
  * prints, and keeps no global state that a caller must set up. One thread at a time may use a
- * handle. Text is NUL-terminated UTF-8 unless a size stands beside it. */
+ * handle, but for sessions and contexts: see there. Text is NUL-terminated UTF-8 unless a size stands
+ * beside it. */
 #ifndef GLOVEBOX_GLOVEBOX_H
 #define GLOVEBOX_GLOVEBOX_H
 
@@ -80,6 +81,113 @@ typedef struct gb_result gb_result;
  * when it failed or hit a limit; a negative errno when nothing was run. */
 GB_PUBLIC int gb_run(const gb_policy *policy, const gb_run_options *options, gb_result **ret, gb_error *err);
 
+/* ---- sessions: one box that lives over several runs ----
+ *
+ * In a session there are files, contexts (interpreters that keep their variables from run to run), and programs that
+ * run to their end. A session may be used by several threads, and runs in different contexts may overlap;
+ * one context takes one run at a time (EBUSY). When a session is closed nobody may be inside it. */
+
+typedef struct gb_session gb_session;
+typedef struct gb_context gb_context;
+
+/* Start from GB_SESSION_OPTIONS_INIT. */
+typedef struct gb_session_options {
+        size_t size;
+        const char *template_name; /* what Python is forked from, already warm: "python-data". NULL: "python", when the policy
+                                    * has warm: true; "": none */
+        const char *workspace;     /* directory of the host to work in; NULL: a private one that goes with the session */
+        const char *rootfs;        /* root directory of an image; NULL: that of the template, else the host's /usr */
+} gb_session_options;
+
+#define GB_SESSION_OPTIONS_INIT \
+        { sizeof(struct gb_session_options), 0, 0, 0 }
+
+/* Builds the box: when it returned 0, it stands. The policy can be changed or freed afterwards, the session has
+ * its own copy. options NULL: the defaults. */
+GB_PUBLIC int gb_session_open(const gb_policy *policy, const gb_session_options *options, gb_session **ret, gb_error *err);
+/* 32 hexadecimal digits that nobody can guess. */
+GB_PUBLIC const char *gb_session_id(const gb_session *session);
+/* Ends everything in it. Its contexts are closed with it: their handles are good no more. Takes NULL. */
+GB_PUBLIC void gb_session_close(gb_session *session);
+
+/* Runs code to its end in the session's box, in any language: as gb_run(), where workspace and rootfs are the session's
+ * and must not be set. */
+GB_PUBLIC int gb_session_run(gb_session *session, const gb_run_options *options, gb_result **ret, gb_error *err);
+
+/* An interpreter of a language that has contexts: "python", "bash", "javascript". It comes up while the caller goes on. */
+GB_PUBLIC int gb_context_open(gb_session *session, const char *language, gb_context **ret, gb_error *err);
+/* Its number in the session, as text. */
+GB_PUBLIC const char *gb_context_id(const gb_context *context);
+/* Ends the interpreter with all its variables, and starts a new one. */
+GB_PUBLIC int gb_context_restart(gb_context *context, gb_error *err);
+/* From any thread: asks the code that runs to stop, as Ctrl-C would. -ESRCH when nothing runs. Code that does not
+ * listen is killed after two seconds, and its variables are lost. */
+GB_PUBLIC int gb_context_interrupt(gb_context *context, gb_error *err);
+/* Takes NULL. -EBUSY while something runs in it. */
+GB_PUBLIC int gb_context_close(gb_context *context, gb_error *err);
+
+/* One form of a value: its type, and the bytes with a NUL behind them that is not counted. */
+typedef struct gb_part {
+        const char *mime; /* "text/plain", "image/png" */
+        const void *bytes;
+        size_t size;
+} gb_part;
+
+/* Start from GB_CONTEXT_RUN_OPTIONS_INIT. */
+typedef struct gb_context_run_options {
+        size_t size;
+        const char *code; /* required; UTF-8 */
+        size_t code_size; /* bytes, or GB_CODE_IS_TEXT */
+        int stdin_fd;     /* what the code reads; -1: nothing. Stays the caller's */
+        int cancel_fd;    /* an eventfd: adding 1 interrupts the code, once more kills it; -1: none */
+
+        /* Called from inside gb_context_run(), on its thread; NULL: not called. t_usec counts from the
+         * call. Output that was written before a result comes before it. */
+        void (*started)(void *data, uint64_t t_usec);
+        void (*output)(void *data, gb_stream stream, const void *bytes, size_t size, uint64_t t_usec);
+        /* The value of the last expression (is_main), or something that was displayed. */
+        void (*result)(void *data, int is_main, const gb_part *parts, size_t n_parts, uint64_t t_usec);
+        void (*error)(void *data, const char *name, const char *value, const char *traceback, uint64_t t_usec);
+        void *data;
+} gb_context_run_options;
+
+#define GB_CONTEXT_RUN_OPTIONS_INIT \
+        { sizeof(struct gb_context_run_options), 0, GB_CODE_IS_TEXT, -1, -1, 0, 0, 0, 0, 0 }
+
+/* Runs code in the context to its end. As gb_run(): 0 and a result for everything that happened to the code. When an
+ * earlier run has lost the interpreter, a new one is started first; gb_result_state_restarted() tells. */
+GB_PUBLIC int gb_context_run(gb_context *context, const gb_context_run_options *options, gb_result **ret, gb_error *err);
+
+/* Files of the session's workspace. A path is relative to it, or begins with /sandbox/. Links are never followed. */
+
+/* Makes or replaces a file at once: nobody sees a part of it. At most 64 MB. mode 0: 0644. */
+GB_PUBLIC int gb_file_write(gb_session *session, const char *path, const void *bytes, size_t size, unsigned mode, gb_error *err);
+/* A regular file; *ret_bytes has a NUL behind it that is not counted, and goes back by gb_free(). */
+GB_PUBLIC int gb_file_read(gb_session *session, const char *path, void **ret_bytes, size_t *ret_size, gb_error *err);
+/* A file, or an empty directory. */
+GB_PUBLIC int gb_file_remove(gb_session *session, const char *path, gb_error *err);
+/* mode 0: 0755. */
+GB_PUBLIC int gb_directory_make(gb_session *session, const char *path, unsigned mode, gb_error *err);
+
+typedef struct gb_file_list gb_file_list;
+
+typedef struct gb_file_info {
+        const char *name; /* any bytes but '/' and NUL; good until gb_file_list_free() */
+        unsigned mode;    /* as st_mode of stat(2) */
+        uint64_t size;
+        int64_t modified_usec; /* since 1970 */
+} gb_file_info;
+
+/* What is in a directory ("." for the workspace itself), by name. */
+GB_PUBLIC int gb_file_list_read(gb_session *session, const char *path, gb_file_list **ret, gb_error *err);
+GB_PUBLIC size_t gb_file_list_count(const gb_file_list *list);
+/* 1 when the directory has more entries than are listed (4096). */
+GB_PUBLIC int gb_file_list_is_truncated(const gb_file_list *list);
+/* -ERANGE when there is no such entry. */
+GB_PUBLIC int gb_file_list_get(const gb_file_list *list, size_t index, gb_file_info *ret);
+/* Takes NULL. */
+GB_PUBLIC void gb_file_list_free(gb_file_list *list);
+
 /* ---- result: what happened. Pointers are good until gb_result_free(). ---- */
 
 /* "ok", "error", "timeout", "cpu", "memory", "pids", "disk", "output", "syscall", "blocked",
@@ -95,6 +203,26 @@ GB_PUBLIC int gb_result_signal(const gb_result *result);
  * is not counted. size may be NULL. */
 GB_PUBLIC const char *gb_result_stdout(const gb_result *result, size_t *size);
 GB_PUBLIC const char *gb_result_stderr(const gb_result *result, size_t *size);
+/* Runs in a context. What the code gave and said is its own word, never a fact. */
+
+/* Values that it gave: how many, whether one is that of the last expression, how many forms it has, and one of them by
+ * its number (-ERANGE when there is none), or by its type (NULL when there is none). size may be NULL. */
+GB_PUBLIC size_t gb_result_value_count(const gb_result *result);
+GB_PUBLIC int gb_result_value_is_main(const gb_result *result, size_t value);
+GB_PUBLIC size_t gb_result_part_count(const gb_result *result, size_t value);
+GB_PUBLIC int gb_result_part(const gb_result *result, size_t value, size_t part, gb_part *ret);
+GB_PUBLIC const void *gb_result_value(const gb_result *result, size_t value, const char *mime, size_t *size);
+/* Values beyond the policy's result_count or result_limit. */
+GB_PUBLIC uint64_t gb_result_values_dropped(const gb_result *result);
+/* What the code failed with; NULL when it said nothing of the kind. */
+GB_PUBLIC const char *gb_result_error_name(const gb_result *result);
+GB_PUBLIC const char *gb_result_error_value(const gb_result *result);
+GB_PUBLIC const char *gb_result_error_traceback(const gb_result *result);
+/* 1 when the interpreter lives and has its variables; 0 when it is lost, and for runs outside of a context. */
+GB_PUBLIC int gb_result_state_kept(const gb_result *result);
+/* 1 when this run began without the variables of earlier ones, because they were lost. */
+GB_PUBLIC int gb_result_state_restarted(const gb_result *result);
+
 /* All of it as JSON text, to be freed by gb_free(); NULL when out of memory. */
 GB_PUBLIC char *gb_result_json(const gb_result *result);
 /* Takes NULL. */

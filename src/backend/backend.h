@@ -8,6 +8,7 @@
 #include "policy/control.h"
 #include "policy/language.h"
 #include "policy/policy.h"
+#include "policy/template.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,6 +51,57 @@ struct box_event {
 
 struct backend_box; /* each backend's own */
 
+/* ---- sessions: a box that lives over several programs ---- */
+
+struct session_request {
+        const struct policy *policy;
+        const struct template *template; /* interpreters come from it where that is possible; NULL: from a fresh exec */
+        const struct languages *languages; /* what they need of the host's /etc is there */
+        int workspace_fd; /* as in box_request, and so are these */
+        const int *mount_fds;
+        const char *rootfs;
+        uid_t uid;
+        gid_t gid;
+};
+
+enum program_mode {
+        PROGRAM_CONTEXT, /* an interpreter that takes code through its control channel, run after run */
+        PROGRAM_ONCE,    /* code in a file, compiled and run to its end */
+};
+
+struct program_request {
+        enum program_mode mode;
+        const struct policy *policy;
+        const struct language *language; /* PROGRAM_CONTEXT: one with a context runner */
+        bool warm; /* PROGRAM_CONTEXT: fork it from the session's template where there is one */
+        /* PROGRAM_ONCE: */
+        const char *code_name;
+        const char *code;
+        size_t code_size;
+        char *const *args;
+        int stdin_fd; /* the box's end of a pipe, borrowed; -1: empty */
+};
+
+/* What the engine holds of a program; its own from then on, non-blocking. */
+struct program_io {
+        int control;  /* PROGRAM_CONTEXT: the control channel; -1 otherwise */
+        int out, err; /* pipes */
+        int deadline; /* a timerfd (CLOCK_MONOTONIC): when it expires the backend ends the program for its time, also
+                       * while nobody here listens. Armed and disarmed by the engine with each run */
+};
+
+struct box_usage {
+        uint64_t cpu_usec;          /* of the whole session, since it was opened */
+        uint64_t memory_bytes, memory_peak_bytes;
+        uint64_t pids, pids_peak;
+        uint64_t oom_kills, pids_refused;
+        uint64_t disk_bytes, inodes; /* in its private places now */
+        bool disk_full;
+};
+
+struct backend_session;
+struct backend_program;
+
 struct backend {
         const char *name;
         /* Starts helpers early; optional. forget() ends those that no start() has taken. */
@@ -66,6 +118,30 @@ struct backend {
         void (*stop)(struct backend_box *box);
         /* Ends it if it still lives. */
         void (*free)(struct backend_box *box);
+
+        /* Builds the box and waits until it stands: milliseconds. */
+        int (*session_open)(const struct session_request *request, struct controls *ret_controls,
+                            struct backend_session **ret, gb_error *err);
+        /* The workspace, as a directory to use with openat2(); borrowed. */
+        int (*session_workspace)(const struct backend_session *session);
+        /* Who owns files in it, as the host sees it (what is put there must belong to them). */
+        void (*session_owner)(const struct backend_session *session, uid_t *ret_uid, gid_t *ret_gid);
+        int (*session_usage)(struct backend_session *session, struct box_usage *ret, gb_error *err);
+        /* Readable when the session has ended by itself (its init was killed, say). */
+        int (*session_event_fd)(const struct backend_session *session);
+        /* Ends every program in it, removes the box. */
+        void (*session_free)(struct backend_session *session);
+
+        /* Starts a program in the session and waits until it was executed or forked. */
+        int (*program_start)(struct backend_session *session, const struct program_request *request,
+                             struct backend_program **ret, struct program_io *ret_io, gb_error *err);
+        /* As event_fd() and next_event() of a box: BOX_EVENT_ENDED comes once. end.stop says whether the backend
+         * ended it (BOX_STOP_TIMEOUT: by the deadline; BOX_STOP_MEMORY; BOX_STOP_ASKED); usage is the session's. */
+        int (*program_event_fd)(const struct backend_program *program);
+        int (*program_next_event)(struct backend_program *program, struct box_event *ret, gb_error *err);
+        void (*program_signal)(struct backend_program *program, int sig); /* to its process group */
+        void (*program_stop)(struct backend_program *program); /* SIGKILL, also to what it started */
+        void (*program_free)(struct backend_program *program); /* ends it if it still lives */
 };
 
 extern const struct backend backend_native;

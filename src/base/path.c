@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int join(const char *dir, const char *name, char **ret)
@@ -75,4 +76,30 @@ int path_libexec(const char *name, char **ret)
                 return -ENOMEM;
         *ret = path;
         return 0;
+}
+
+int path_runner(const char *name, char **ret)
+{
+        const char *dir = env_dir("GLOVEBOX_RUNNER_DIR");
+
+        if (!dir)
+                dir = runs_from_build_tree() ? GLOVEBOX_BUILD_ROOT "/src/runner/python" : GLOVEBOX_DATADIR "/runner";
+        return join(dir, name, ret);
+}
+
+int path_runtime(const char *name, char **ret)
+{
+        const char *runtime = env_dir("XDG_RUNTIME_DIR");
+        char dir[HOST_PATH_MAX];
+        struct stat st;
+
+        if (geteuid() == 0)
+                snprintf(dir, sizeof(dir), "/run/glovebox");
+        else if (runtime)
+                snprintf(dir, sizeof(dir), "%s/glovebox", runtime);
+        else
+                snprintf(dir, sizeof(dir), "/tmp/glovebox-%u", (unsigned)geteuid());
+        if (lstat(dir, &st) == 0 && (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022))
+                return -EPERM;
+        return join(dir, name, ret);
 }

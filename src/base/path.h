@@ -20,4 +20,12 @@ bool path_config_is_optional(void);
  * <libexecdir>/glovebox/name. */
 int path_libexec(const char *name, char **ret);
 
+/* $GLOVEBOX_RUNNER_DIR/name when that is set, else where the build put it, else <datadir>/glovebox/runner/name: what
+ * is put into a box to run code there. */
+int path_runner(const char *name, char **ret);
+
+/* A file in this user's own directory for sockets: $XDG_RUNTIME_DIR/glovebox, /run/glovebox for root, else
+ * /tmp/glovebox-UID. -EPERM when somebody else could have made or could change that directory; it need not exist. */
+int path_runtime(const char *name, char **ret);
+
 #endif

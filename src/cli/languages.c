@@ -50,8 +50,8 @@ static int add_row(struct buffer *out, const struct language *l)
         buffer_init(&extensions, 1024);
         int r = add_joined(&extensions, l->extensions, ".", " ");
         if (r == 0)
-                r = buffer_printf(out, "%-12s %-18s %-6s ", l->name, extensions.size > 0 ? extensions.data : "-",
-                                  language_is_found(l) ? "yes" : "no");
+                r = buffer_printf(out, "%-12s %-18s %-6s %-8s ", l->name, extensions.size > 0 ? extensions.data : "-",
+                                  language_is_found(l) ? "yes" : "no", l->context ? l->context : "-");
         if (r == 0 && l->compile[0]) {
                 r = add_joined(out, l->compile, "", " ");
                 if (r == 0)
@@ -65,7 +65,8 @@ static int add_row(struct buffer *out, const struct language *l)
 static int write_table(const struct languages *l, bool names_only, struct buffer *out)
 {
         int r = names_only ? 0
-                           : buffer_printf(out, "%-12s %-18s %-6s %s\n", "LANGUAGE", "EXTENSIONS", "FOUND", "COMMAND");
+                           : buffer_printf(out, "%-12s %-18s %-6s %-8s %s\n", "LANGUAGE", "EXTENSIONS", "FOUND", "CONTEXT",
+                                           "COMMAND");
 
         for (size_t i = 0; i < l->n && r == 0; i++)
                 r = names_only ? buffer_printf(out, "%s\n", l->rows[i].name) : add_row(out, &l->rows[i]);
@@ -87,11 +88,12 @@ static json_t *languages_to_json(const struct languages *l)
 
         for (size_t i = 0; i < l->n; i++) {
                 const struct language *row = &l->rows[i];
-                json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:b}", "name", row->name, "aliases",
+                json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:s?}", "name", row->name, "aliases",
                                                       strings_to_json(row->aliases), "extensions",
                                                       strings_to_json(row->extensions), "compile",
                                                       strings_to_json(row->compile), "command",
-                                                      strings_to_json(row->run), "found", language_is_found(row)));
+                                                      strings_to_json(row->run), "found", language_is_found(row),
+                                                      "context", row->context));
         }
         return json_pack("{s:o}", "languages", list);
 }

@@ -155,6 +155,7 @@ static int add_files(struct buffer *out)
                                       ".Bl -tag -width Ds\n"
                                       ".It Pa " GLOVEBOX_CONFDIR "/sandbox.yaml\nthe policy: limits, mounts and trust levels\n"
                                       ".It Pa " GLOVEBOX_CONFDIR "/languages.yaml\nthe languages and their commands\n"
+                                      ".It Pa " GLOVEBOX_CONFDIR "/templates.yaml\nPython processes that are warmed ahead\n"
                                       ".It Pa " GLOVEBOX_LIBEXECDIR "\nthe warden, which makes boxes, and the probe of\n.Cm verify\n"
                                       ".El\n");
 }

@@ -6,13 +6,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* Reading a terminal from the background would stop us. */
-static bool is_background_terminal(int fd)
+bool pump_may_read(int fd)
 {
-        return isatty(fd) && tcgetpgrp(fd) != getpgrp();
+        return fcntl(fd, F_GETFL) >= 0 && !(isatty(fd) && tcgetpgrp(fd) != getpgrp());
 }
 
 int pump_open(struct pump *p, int source, int *ret_child)
@@ -20,7 +21,7 @@ int pump_open(struct pump *p, int source, int *ret_child)
         struct stat st;
         int fds[2];
 
-        if (source < 0 || fstat(source, &st) < 0 || is_background_terminal(source)) {
+        if (source < 0 || !pump_may_read(source) || fstat(source, &st) < 0) {
                 int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
                 if (fd < 0)
                         return -errno;
@@ -80,23 +81,27 @@ static void arm(struct pump *p)
         }
 }
 
-static void on_target(evutil_socket_t fd, short what, void *data)
+/* There is room in the pipe. */
+static void drain(struct pump *p)
 {
-        struct pump *p = data;
-
         if (p->used == 0)
                 fill(p);
-        if (p->target >= 0 && p->used > 0) {
-                ssize_t n = write(p->target, p->buffer + p->sent, p->used - p->sent);
-                if (n < 0 && errno != EAGAIN && errno != EINTR) {
-                        end(p); /* the program closed its input */
-                        return;
-                }
-                p->sent += n > 0 ? (size_t)n : 0;
-                if (p->sent == p->used)
-                        p->used = p->sent = 0;
+        if (p->target < 0 || p->used == 0)
+                return;
+        ssize_t n = write(p->target, p->buffer + p->sent, p->used - p->sent);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) {
+                end(p); /* the program closed its input */
+                return;
         }
-        arm(p);
+        p->sent += n > 0 ? (size_t)n : 0;
+        if (p->sent == p->used)
+                p->used = p->sent = 0;
+}
+
+static void on_target(evutil_socket_t fd, short what, void *data)
+{
+        drain(data);
+        arm(data);
 }
 
 static void on_source(evutil_socket_t fd, short what, void *data)
@@ -118,6 +123,25 @@ int pump_start(struct pump *p, struct event_base *base)
                 return -ENOMEM;
         arm(p);
         return 0;
+}
+
+int pump_wait_for(const struct pump *p, short *ret_events)
+{
+        if (p->target < 0)
+                return -1;
+        bool write_next = p->used > 0 || !p->pollable;
+        *ret_events = write_next ? POLLOUT : POLLIN;
+        return write_next ? p->target : p->source;
+}
+
+void pump_step(struct pump *p)
+{
+        if (p->target < 0)
+                return;
+        if (p->used > 0 || !p->pollable)
+                drain(p);
+        else
+                fill(p);
 }
 
 void pump_done(struct pump *p)

@@ -20,9 +20,14 @@ struct pump {
 
 #define PUMP_INIT {.source = -1, .target = -1}
 
+/* Whether fd can be read without harm: it is open, and no terminal in whose background we are. */
+bool pump_may_read(int fd);
 /* Fills ret_child with the end for the box (an empty file when source is -1). */
 int pump_open(struct pump *p, int source, int *ret_child);
 int pump_start(struct pump *p, struct event_base *base);
+/* For who waits with poll() instead: what to wait for, -1 when there is nothing left to do, and what to do then. */
+int pump_wait_for(const struct pump *p, short *ret_events);
+void pump_step(struct pump *p);
 void pump_done(struct pump *p);
 
 #endif

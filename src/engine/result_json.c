@@ -5,6 +5,7 @@
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "engine/result.h"
+#include "engine/result_values.h"
 #include "base/json.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ static json_t *json_uint(uint64_t n)
         return json_integer((json_int_t)MIN(n, (uint64_t)INT64_MAX));
 }
 
-static json_t *json_readable(const void *bytes, size_t size)
+json_t *json_readable(const void *bytes, size_t size)
 {
         if (utf8_is_valid(bytes, size))
                 return json_stringn_nocheck(size > 0 ? bytes : "", size);
@@ -209,6 +210,9 @@ static int add_limit_notes(json_t *notes, const struct result *result)
                 r |= add_note(notes, "a writable place had no room left at the end");
         if (result->truncated && kind != VERDICT_OUTPUT)
                 r |= add_note(notes, "the output was cut at its limit");
+        if (result->values_dropped > 0)
+                r |= add_note(notes, "%llu %s dropped, because of result_count or result_limit of the policy",
+                              (unsigned long long)result->values_dropped, result->values_dropped == 1 ? "result was" : "results were");
         return r;
 }
 
@@ -254,5 +258,6 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= json_object_set_new(o, "backend", json_text(result->backend));
         r |= json_object_set_new(o, "controls", controls_to_json(&result->controls));
         r |= json_object_set_new(o, "notes", notes_to_json(result));
+        r |= result_set_session(o, result);
         return r == 0 ? TAKE_PTR(o) : NULL;
 }

@@ -11,21 +11,15 @@
 
 #include "backend/backend.h"
 #include "base/fd.h"
-#include "engine/disk.h"
-#include "engine/place.h"
+#include "engine/places.h"
 #include "engine/pump.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define LINK_OF_ANOTHER " (a symbolic link on the way belongs to another user, who could lead it anywhere; give the real path)"
 
 struct run;
 
@@ -45,10 +39,7 @@ struct run {
         struct event *backend_event, *cancel_event, *grace_event, *disk_event;
         struct run_output outputs[2];
         struct pump pump;
-        struct disk_watch disk;
-        uint64_t disk_next_usec; /* not walked again before this */
-        int workspace_fd;
-        int mount_fds[MOUNT_COUNT_MAX];
+        struct places places;
         int child_fds[3]; /* the box's ends, until it has them */
         uint64_t asked_usec;
         unsigned cancels;
@@ -127,44 +118,16 @@ static void on_output(evutil_socket_t fd, short what, void *data)
         read_output(data);
 }
 
-/* True when the run has to end for what it wrote on the host. */
-static bool look_at_disk(struct run *r)
-{
-        enum disk_state state = r->disk.n > 0 ? disk_watch_look(&r->disk) : DISK_FINE;
-
-        r->result->facts.disk_hidden = state == DISK_HIDDEN;
-        r->result->facts.host_full = state == DISK_HOST_FULL;
-        return state != DISK_FINE;
-}
-
 static void take_end(struct run *r, const struct box_end *end)
 {
-        static const enum stop_reason reasons[] = {
-                [BOX_STOP_NONE] = STOP_NONE, [BOX_STOP_TIMEOUT] = STOP_TIMEOUT, [BOX_STOP_CPU] = STOP_CPU,
-                [BOX_STOP_DISK] = STOP_DISK, [BOX_STOP_MEMORY] = STOP_MEMORY, [BOX_STOP_ASKED] = STOP_NONE, /* facts.stop has our reason */
-        };
         struct run_facts *facts = &r->result->facts;
 
-        facts->started = facts->exited = true;
-        facts->exit_code = end->exit_code;
-        facts->signal = end->signal;
-        facts->compiling = end->compiling;
-        facts->wall_usec = end->wall_usec;
-        facts->cpu_usec = end->cpu_usec;
-        facts->memory_peak_bytes = end->memory_peak_bytes;
-        facts->pids_peak = end->pids_peak;
         /* The last look: what a short program wrote between two looks counts as well. */
-        if (facts->stop == STOP_NONE && end->stop == BOX_STOP_NONE && look_at_disk(r))
+        if (facts->stop == STOP_NONE && end->stop == BOX_STOP_NONE && places_look(&r->places, facts))
                 facts->stop = STOP_DISK;
-        facts->disk_peak_bytes = end->disk_peak_bytes + r->disk.peak_bytes;
-        facts->inodes_peak = end->inodes_peak + r->disk.peak_inodes;
-        facts->oom_kills = end->oom_kills;
-        facts->pids_refused = end->pids_refused;
-        facts->disk_full = end->disk_full;
-        facts->disk_hidden = facts->disk_hidden || (end->stop == BOX_STOP_DISK && end->disk_hidden);
-        facts->pids_full = end->pids_full;
-        if (facts->stop == STOP_NONE && end->stop < ARRAY_SIZE(reasons))
-                facts->stop = reasons[end->stop];
+        result_take_end(r->result, end);
+        facts->disk_peak_bytes += r->places.disk.peak_bytes;
+        facts->inodes_peak += r->places.disk.peak_inodes;
 }
 
 static void on_backend(evutil_socket_t fd, short what, void *data)
@@ -214,72 +177,11 @@ static void on_disk(evutil_socket_t fd, short what, void *data)
 {
         static const struct timeval period = {.tv_usec = SAMPLE_PERIOD_USEC};
         struct run *r = data;
-        uint64_t now = monotonic_usec();
 
-        /* A tree that takes long to walk is looked at less often (a tenth of one core), unless a glance at
-         * the file system says that it is time. */
-        bool glance = disk_watch_glance(&r->disk) != DISK_FINE;
-        if ((glance || now >= r->disk_next_usec) && look_at_disk(r)) {
+        if (places_look_if_due(&r->places, &r->result->facts))
                 stop(r, STOP_DISK);
-                return;
-        }
-        if (glance || now >= r->disk_next_usec)
-                r->disk_next_usec = now + r->disk.took_usec * 10;
-        event_add(r->disk_event, &period);
-}
-
-/* Adds a writable place to what is watched. */
-static int watch_place(struct run *r, int fd, const char *path, gb_error *err)
-{
-        int e = disk_watch_add(&r->disk, fd);
-
-        if (e < 0)
-                return error_set(err, GB_E_USAGE, -e, "cannot measure what is in %s: %s", path, strerror(-e));
-        if (r->disk.before.hidden > 0)
-                return error_set(err, GB_E_USAGE, EACCES, "%s holds a directory that cannot be looked into (closed, or more than %d deep), so "
-                                 "what is written there could not be measured: open it (chmod u+rx), or use another directory", path, DISK_DEPTH_MAX);
-        /* Its content could be changed through a mapping, which leaves the bit as it is. */
-        if (r->disk.before.set_id > 0)
-                return error_set(err, GB_E_USAGE, EPERM, "%s holds a file with a set-user-id or set-group-id bit, which code in a box "
-                                 "could rewrite: take the bit away (find . -perm /6000), or mount it read-only", path);
-        return 0;
-}
-
-static int open_workspace(struct run *r, gb_error *err)
-{
-        const char *path = r->request->workspace;
-
-        if (!path)
-                return 0;
-        r->workspace_fd = place_open(path, O_RDONLY | O_DIRECTORY);
-        if (r->workspace_fd < 0)
-                return error_set(err, errno == ENOTDIR ? GB_E_USAGE : GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
-                                 errno == ENOENT ? "; make the directory first" : errno == EXDEV ? LINK_OF_ANOTHER : "");
-        if (faccessat(r->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
-                return error_set(err, GB_E_USAGE, errno, "cannot write to the workspace %s: %s", path, strerror(errno));
-        return watch_place(r, r->workspace_fd, path, err);
-}
-
-/* Opened here, once: what is mounted is what is watched. */
-static int open_mounts(struct run *r, gb_error *err)
-{
-        const struct policy *policy = r->request->policy;
-
-        for (size_t i = 0; i < policy->n_mounts; i++) {
-                const struct policy_mount *m = &policy->mounts[i];
-                struct stat st;
-                int fd = r->mount_fds[i] = place_open(m->source, O_PATH);
-                if (fd < 0 || fstat(fd, &st) < 0)
-                        return error_set(err, GB_E_NOT_FOUND, errno, "cannot mount %s: %s%s", m->source, strerror(errno),
-                                         errno == EXDEV ? LINK_OF_ANOTHER : "");
-                if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-                        return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be mounted",
-                                         m->source);
-                int e = m->writable ? watch_place(r, fd, m->source, err) : 0;
-                if (e < 0)
-                        return e;
-        }
-        return 0;
+        else
+                event_add(r->disk_event, &period);
 }
 
 static int open_pipes(struct run *r, gb_error *err)
@@ -313,7 +215,7 @@ static int add_events(struct run *r)
         r->disk_event = event_new(r->base, -1, 0, on_disk, r);
         if (!r->backend_event || !r->grace_event || !r->disk_event || event_add(r->backend_event, NULL) < 0)
                 return -ENOMEM;
-        if (r->disk.n > 0 && event_add(r->disk_event, &first) < 0)
+        if (places_are_watched(&r->places) && event_add(r->disk_event, &first) < 0)
                 return -ENOMEM;
         if (r->request->cancel_fd >= 0) {
                 r->cancel_event = event_new(r->base, r->request->cancel_fd, EV_READ | EV_PERSIST, on_cancel, r);
@@ -350,9 +252,7 @@ static void run_done(struct run *r)
                 event_base_free(r->base);
         for (int i = 0; i < 3; i++)
                 r->child_fds[i] = safe_close(r->child_fds[i]);
-        r->workspace_fd = safe_close(r->workspace_fd);
-        for (size_t i = 0; i < ARRAY_SIZE(r->mount_fds); i++)
-                r->mount_fds[i] = safe_close(r->mount_fds[i]);
+        places_done(&r->places);
         if (r->box)
                 r->backend->free(r->box);
         free(r->chunk);
@@ -363,18 +263,15 @@ static int start(struct run *r, gb_error *err)
 {
         const struct run_request *q = r->request;
 
-        disk_watch_init(&r->disk, q->policy->disk_limit_bytes, q->policy->inode_limit);
-        int e = open_workspace(r, err);
-        if (e == 0)
-                e = open_mounts(r, err);
+        int e = places_open(&r->places, q->policy, q->workspace, err);
         if (e == 0)
                 e = open_pipes(r, err);
         if (e < 0)
                 return e;
         struct box_request request = {
                 .policy = q->policy, .language = q->language, .code_name = q->code_name ? q->code_name : q->language->file,
-                .code = q->code, .code_size = q->code_size, .args = q->args, .workspace_fd = r->workspace_fd,
-                .mount_fds = r->mount_fds,
+                .code = q->code, .code_size = q->code_size, .args = q->args, .workspace_fd = r->places.workspace_fd,
+                .mount_fds = r->places.mount_fds,
                 .rootfs = q->rootfs, .uid = q->uid, .gid = q->gid,
                 .stdio = {r->child_fds[0], r->child_fds[1], r->child_fds[2]},
         };
@@ -385,31 +282,6 @@ static int start(struct run *r, gb_error *err)
                 return e;
         e = add_events(r);
         return e < 0 ? error_set(err, GB_E_INTERNAL, -e, "cannot watch the run: %s", strerror(-e)) : 0;
-}
-
-static struct result *new_result(const struct run_request *q, const struct backend *backend)
-{
-        unsigned char random[16];
-        _cleanup_result_ struct result *result = calloc(1, sizeof(*result));
-
-        if (!result || getrandom(random, sizeof(random), 0) != sizeof(random))
-                return NULL;
-        for (size_t i = 0; i < sizeof(random); i++)
-                snprintf(result->id + 2 * i, 3, "%02x", random[i]);
-        if (q->keep_output) {
-                buffer_init(&result->out, q->policy->output_limit_bytes);
-                buffer_init(&result->err, q->policy->output_limit_bytes);
-        }
-        result->language = strdup(q->language->name);
-        result->trust = strdup(q->policy->trust);
-        result->policy_origin = strdup(q->policy->origin);
-        result->backend = strdup(backend->name);
-        if (!result->language || !result->trust || !result->policy_origin || !result->backend)
-                return NULL;
-        result->facts.exit_code = -1;
-        result->facts.language = q->language->name;
-        result->facts.memory_min_bytes = q->language->memory_min_bytes;
-        return TAKE_PTR(result);
 }
 
 /* After the loop: what is still in the pipes, and the verdict. */
@@ -435,11 +307,10 @@ static int finish(struct run *r, gb_error *err)
 int run_execute(const struct run_request *request, struct result **ret, gb_error *err)
 {
         _cleanup_(run_done) struct run r = {
-                .request = request, .backend = &backend_native, .workspace_fd = -1, .child_fds = {-1, -1, -1},
+                .request = request, .backend = &backend_native, .child_fds = {-1, -1, -1},
                 .asked_usec = monotonic_usec(), .pump = PUMP_INIT,
         };
-        for (size_t i = 0; i < ARRAY_SIZE(r.mount_fds); i++)
-                r.mount_fds[i] = -1;
+        places_init(&r.places, request->policy);
         for (int i = 0; i < 2; i++)
                 r.outputs[i] = (struct run_output){.run = &r, .stream = i == 0 ? RUN_STDOUT : RUN_STDERR, .fd = -1};
 
@@ -447,7 +318,7 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
         if (e < 0)
                 return e;
         r.chunk = malloc(OUTPUT_CHUNK_BYTES);
-        r.result = new_result(request, r.backend);
+        r.result = result_new(request->policy, request->language, r.backend->name, request->keep_output);
         if (!r.chunk || !r.result)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         e = start(&r, err);

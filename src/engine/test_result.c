@@ -244,6 +244,79 @@ static void test_text_of_the_host(void **state)
         json_decref(j);
 }
 
+/* A run in a context: what the code gave and said. */
+static void fill_context(struct result *r)
+{
+        static const char png[] = "\x89PNG";
+        const struct frame_part value[] = {{"text/plain", "42", 2}, {"text/html", "a\xff", 2}, {"image/png", png, 4}, {"image/svg+xml", "<svg/>", 6}};
+        const struct frame_part shown[] = {{"application/pdf", "%PDF", 4}, {"application/json", "[1]", 3}, {"text/plain", "a\0b", 3}};
+
+        strcpy(r->session, "fedcba9876543210fedcba9876543210");
+        strcpy(r->context, "7");
+        r->facts.exited = false;
+        r->facts.claimed = true;
+        r->state_kept = true;
+        assert_int_equal(result_add_value(r, true, value, ARRAY_SIZE(value)), 0);
+        assert_int_equal(result_add_value(r, false, shown, ARRAY_SIZE(shown)), 0);
+        assert_int_equal(result_set_text(&r->error.name, "E", 1), 0);
+        assert_int_equal(result_set_text(&r->error.value, "v\xff", 2), 0);
+        assert_int_equal(result_set_text(&r->error.traceback, "", 0), 0);
+        r->has_error = true;
+        r->values_dropped = 3;
+}
+
+static void test_context(void **state)
+{
+        _cleanup_result_ struct result *r = new_result();
+        fill_context(r);
+        verdict_decide(&r->facts, &policy, &r->verdict);
+        json_t *j = through_text(r);
+        static const char wanted[] =
+                "[{\"main\":true,\"data\":{\"text/plain\":\"42\",\"text/html\":{\"base64\":\"Yf8=\"},\"image/png\":{\"base64\":\"iVBORw==\"},"
+                "\"image/svg+xml\":\"<svg/>\"}},"
+                "{\"main\":false,\"data\":{\"application/pdf\":{\"base64\":\"JVBERg==\"},\"application/json\":\"[1]\",\"text/plain\":\"a\\u0000b\"}}]";
+
+        _cleanup_free_ char *results = json_dumps(json_object_get(j, "results"), JSON_COMPACT);
+        _cleanup_free_ char *error = json_dumps(json_object_get(j, "error"), JSON_COMPACT | JSON_ENSURE_ASCII);
+        _cleanup_free_ char *kept = json_dumps(json_object_get(j, "state"), JSON_COMPACT);
+        assert_string_equal(results, wanted);
+        assert_string_equal(error, "{\"name\":\"E\",\"value\":\"v\\uFFFD\",\"traceback\":\"\"}");
+        assert_string_equal(kept, "{\"kept\":true,\"restarted\":false}");
+        assert_string_equal(string_of(j, "session"), r->session);
+        assert_string_equal(string_of(j, "context"), "7");
+        assert_int_equal(json_integer_value(json_object_get(j, "results_dropped")), 3);
+        assert_true(json_is_null(json_object_get(j, "exit_code")));
+        expect_note(r, 1, "3 results were dropped, because of result_count or result_limit of the policy");
+        json_decref(j);
+
+        /* In a session, but not in a context. */
+        r->context[0] = '\0';
+        j = through_text(r);
+        assert_true(json_is_null(json_object_get(j, "context")));
+        assert_null(json_object_get(j, "results"));
+        assert_null(json_object_get(j, "error"));
+        json_decref(j);
+}
+
+static void test_many_values(void **state)
+{
+        _cleanup_result_ struct result *r = new_result();
+
+        for (int i = 0; i < 1000; i++) {
+                struct frame_part part = {"text/plain", (const char *)&i, sizeof(i)};
+                assert_int_equal(result_add_value(r, false, &part, 1), 0);
+        }
+        for (int i = 0; i < 1000; i++)
+                assert_memory_equal(r->values[i]->parts[0].bytes, &i, sizeof(i));
+        /* A text is cut, and not inside a character. */
+        char *text = malloc(ERROR_TEXT_MAX + 2);
+        memset(text, 'x', ERROR_TEXT_MAX + 2);
+        memcpy(text + ERROR_TEXT_MAX - 1, "\xc3\xa4", 2);
+        assert_int_equal(result_set_text(&r->error.name, text, ERROR_TEXT_MAX + 2), 0);
+        assert_int_equal(r->error.name.size, ERROR_TEXT_MAX - 1);
+        free(text);
+}
+
 static long allocations_left;
 
 static void *failing_malloc(size_t size)
@@ -258,6 +331,7 @@ static void test_out_of_memory(void **state)
         _cleanup_result_ struct result *r = new_result();
         assert_int_equal(buffer_add(&r->out, "\xff", 1), 0);
         r->facts.pids_refused = 1;
+        fill_context(r);
         json_t *j = NULL;
 
         json_object_seed(1); /* what jansson makes once is not of this test */
@@ -284,6 +358,8 @@ int main(void)
                 cmocka_unit_test(test_set_bytes),
                 cmocka_unit_test(test_notes),
                 cmocka_unit_test(test_text_of_the_host),
+                cmocka_unit_test(test_context),
+                cmocka_unit_test(test_many_values),
                 cmocka_unit_test(test_out_of_memory),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,8 @@ static const struct policy policy = {
 
 #define EXIT(code) .started = true, .exited = true, .exit_code = (code)
 #define KILLED(by) .started = true, .exited = true, .exit_code = -1, .signal = (by)
+/* In a context whose interpreter lives. */
+#define CLAIM(failed) .started = true, .exit_code = -1, .claimed = true, .claimed_error = (failed)
 /* Every counter at once, so that only precedence can tell the kind. */
 #define ALL_HITS .oom_kills = 1, .pids_refused = 1, .disk_full = true
 
@@ -71,7 +73,7 @@ static const struct verdict_case cases[] = {
         {"cancelled before it began", {.stop = STOP_CANCELLED}, VERDICT_CANCELLED, 130, "cancelled"},
         {"memory stop", {KILLED(SIGKILL), .stop = STOP_MEMORY}, VERDICT_MEMORY, 118, "memory limit of 512 MB"},
 
-        /* 3. memory before the rest. */
+        /* 4. memory before the rest. */
         {"oom", {KILLED(SIGKILL), ALL_HITS, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118,
          "Stopped by the memory limit of 512 MB (peak 512 MB): process the data in smaller pieces"},
         {"oom of a child, then failed", {EXIT(1), .oom_kills = 2, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
@@ -79,24 +81,42 @@ static const struct verdict_case cases[] = {
         {"oom before SIGSYS", {KILLED(SIGSYS), ALL_HITS, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
         {"oom of a child, ended well", {EXIT(0), .oom_kills = 1}, VERDICT_OK, 0, "ended well"},
 
-        /* 4. syscall. */
+        /* 5. syscall. */
         {"filter", {KILLED(SIGSYS), .pids_refused = 1, .disk_full = true}, VERDICT_SYSCALL, 123, "system call"},
 
-        /* 5. pids. */
+        /* 6. pids. */
         {"pids by exit", {EXIT(1), .pids_refused = 3, .disk_full = true, .pids_peak = 64}, VERDICT_PIDS, 119,
          "limit of 64 processes and threads was reached (peak 64, 3 refused)"},
         {"pids by signal", {KILLED(SIGABRT), .pids_refused = 3}, VERDICT_PIDS, 119, "64 processes"},
         {"pids before SIGXCPU", {KILLED(SIGXCPU), .pids_refused = 3}, VERDICT_PIDS, 119, "64 processes"},
         {"pids, ended well", {EXIT(0), .pids_refused = 3}, VERDICT_OK, 0, "ended well"},
 
-        /* 6. disk by a full place. */
+        /* 7. disk by a full place. */
         {"full", {EXIT(1), .disk_full = true, .disk_peak_bytes = 64 * MIB}, VERDICT_DISK, 120,
          "no room left to write (workspace 256 MB, /tmp 64 MB, peak 64 MB)"},
         {"full workspace", {EXIT(1), .disk_full = true, .disk_peak_bytes = 256 * MIB}, VERDICT_DISK, 120, "disk limit of 256 MB"},
         {"full before SIGXCPU", {KILLED(SIGXCPU), .disk_full = true}, VERDICT_DISK, 120, "no room"},
         {"full, ended well", {EXIT(0), .disk_full = true}, VERDICT_OK, 0, "ended well"},
 
-        /* 7, 8. the limits the kernel tells by a signal. */
+        /* Claims of an interpreter that lives. */
+        {"claims to be done", {CLAIM(false)}, VERDICT_OK, 0, "The code ended well."},
+        {"claims an error", {CLAIM(true)}, VERDICT_ERROR, 1, "The code failed: the error"},
+        {"claims an error by name", {CLAIM(true), .error_name = "numpy.linalg.LinAlgError"}, VERDICT_ERROR, 1, "failed with numpy.linalg.LinAlgError: "},
+        {"a name that is none", {CLAIM(true), .error_name = "Stopped by the memory limit"}, VERDICT_ERROR, 1, "The code failed: the error"},
+        {"an empty name", {CLAIM(true), .error_name = ""}, VERDICT_ERROR, 1, "The code failed: the error"},
+        {"claims to be done, over a limit", {CLAIM(false), ALL_HITS}, VERDICT_OK, 0, "ended well"},
+        {"claims an error, oom", {CLAIM(true), ALL_HITS, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
+        {"claims an error, pids", {CLAIM(true), .pids_refused = 1, .disk_full = true}, VERDICT_PIDS, 119, "64 processes"},
+        {"claims an error, full", {CLAIM(true), .disk_full = true}, VERDICT_DISK, 120, "no room"},
+        {"claims to be done after the time", {CLAIM(false), .stop = STOP_TIMEOUT}, VERDICT_TIMEOUT, 124, "time limit"},
+        {"claims and is lost", {CLAIM(false), .stop = STOP_LOST}, VERDICT_LOST, 116, "unknown"},
+        {"a fact before a claim", {EXIT(3), .claimed = true}, VERDICT_ERROR, 3, "status 3"},
+        {"a broken channel", {KILLED(SIGKILL), .channel_broken = true, ALL_HITS, .broken_rule = "a malformed frame"}, VERDICT_ERROR,
+         128 + SIGKILL, "control channel (a malformed frame)"},
+        {"a broken channel after a claim", {CLAIM(false), .channel_broken = true}, VERDICT_ERROR, 1, "control channel"},
+        {"a broken channel after the time", {CLAIM(false), .channel_broken = true, .stop = STOP_TIMEOUT}, VERDICT_TIMEOUT, 124, "time limit"},
+
+        /* 8, 9. the limits the kernel tells by a signal. */
         {"SIGXCPU", {KILLED(SIGXCPU), .cpu_usec = 10000000}, VERDICT_ERROR, 128 + SIGXCPU, "SIGXCPU"},
         {"SIGXFSZ", {KILLED(SIGXFSZ)}, VERDICT_ERROR, 128 + SIGXFSZ, "SIGXFSZ"},
 };

@@ -5,13 +5,18 @@
  *
  *   1. lost        the backend or the host failed under the run, or nobody saw it end
  *   2. our stop    timeout, cpu, disk, output, cancelled, memory: we ended it, so we know why
- *   3. memory      the kernel killed tasks for the memory limit, and the program failed
- *   4. syscall     it ended by SIGSYS, which is how the filter kills
- *   5. pids        forks were refused by the task limit (or it was reached, where refusals are not
+ *   3. error       an interpreter broke the rules of its control channel, so we ended it
+ *   4. memory      the kernel killed tasks for the memory limit, and the program failed
+ *   5. syscall     it ended by SIGSYS, which is how the filter kills
+ *   6. pids        forks were refused by the task limit (or it was reached, where refusals are not
  *                  counted), and the program failed
- *   6. disk        a writable place was full at the end, and the program failed
- *   7. error       any other signal, or an exit status that is not 0
- *   8. ok
+ *   7. disk        a writable place was full at the end, and the program failed
+ *   8. error       any other signal, or an exit status that is not 0
+ *   9. ok
+ *
+ * In a context the program goes on after the run. Then the only word on how the code did is that of the
+ * interpreter it shares a process with, which is taken for what it is: it chooses between "ok" and "the
+ * program failed" in the rules 4 to 9, and nothing else.
  *
  * A limit that was hit although the program ended well stays ok: the result's notes tell it. An
  * exit status is never read as a signal, nor SIGKILL as a limit: without a counter of the kernel
@@ -51,6 +56,8 @@ int verdict_exit_status(const struct verdict *v, const struct run_facts *facts)
                 return status;
         if (facts->signal > 0)
                 return 128 + facts->signal;
+        if (!facts->exited)
+                return v->kind == VERDICT_OK ? 0 : 1; /* a run in a context has no status of its own */
         return facts->exit_code;
 }
 
@@ -254,7 +261,28 @@ static void tell_lost(const struct run_facts *f, const struct policy *p, struct 
 
 static void tell_ok(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        say(v, "The program ended well.");
+        say(v, f->exited ? "The program ended well." : "The code ended well.");
+}
+
+/* Names come from the code: only one that looks like a name is repeated. */
+static bool is_plain_name(const char *name)
+{
+        size_t n = name ? strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") : 0;
+
+        return n > 0 && n <= 64 && name[n] == '\0';
+}
+
+/* An error of a run in a context that has neither an exit status nor a signal. */
+static void tell_claimed_error(const struct run_facts *f, struct verdict *v)
+{
+        if (f->channel_broken)
+                say(v, "The interpreter was ended and its variables are lost, because the code misused the descriptor of its control "
+                       "channel (%s): close or use only descriptors that the code has opened itself.",
+                    f->broken_rule ? f->broken_rule : "it broke a rule");
+        else if (is_plain_name(f->error_name))
+                say(v, "The code failed with %s: the error says what and where.", f->error_name);
+        else
+                say(v, "The code failed: the error and the output say what and where.");
 }
 
 /* What a signal means to who wrote the program. */
@@ -289,6 +317,10 @@ static void tell_error(const struct run_facts *f, const struct policy *p, struct
         const char *who = f->compiling ? "The compiler" : "The program";
         char hint[160] = "";
 
+        if (f->channel_broken || !f->exited) {
+                tell_claimed_error(f, v);
+                return;
+        }
         /* Without a counter of the kernel this stays a guess: a hint, not a verdict. */
         if (cannot_start(f, p))
                 snprintf(hint, sizeof(hint), " (%.40s needs about %s to start, the memory limit is %s)", f->language,
@@ -332,9 +364,11 @@ static enum verdict_kind decide_kind(const struct run_facts *f)
 {
         if (f->stop != STOP_NONE)
                 return kind_of_stop(f->stop);
-        if (!f->exited)
+        if (f->channel_broken)
+                return VERDICT_ERROR;
+        if (!f->exited && !f->claimed)
                 return VERDICT_LOST;
-        if (f->signal == 0 && f->exit_code == 0)
+        if (f->exited ? f->signal == 0 && f->exit_code == 0 : !f->claimed_error)
                 return VERDICT_OK;
 
         if (f->oom_kills > 0)

@@ -53,9 +53,16 @@ struct run_facts {
         bool host_full;        /* stopped for disk: the host's file system was running full */
         bool disk_full;        /* a writable place of the box had no room left at the end */
 
+        /* Runs in a context */
+        bool channel_broken; /* we ended the interpreter, because it broke the rules of its control channel */
+        bool claimed;        /* the interpreter lives and says that the run is over; not a fact of the kernel */
+        bool claimed_error;  /* and that the code failed */
+
         /* For the message only; not from the kernel. */
         uint64_t memory_min_bytes; /* what the language needs to start; 0: not known */
         const char *language;      /* borrowed, read by verdict_decide() only; NULL: not known */
+        const char *error_name;    /* the same: what the code says it failed with */
+        const char *broken_rule;   /* the same: of the control channel */
 };
 
 struct verdict {

@@ -115,6 +115,13 @@ int mount_new_proc(void)
         return fs_create(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
 
+int mount_new_whole_proc(void)
+{
+        _cleanup_close_ int fs = sys_fsopen("proc", FSOPEN_CLOEXEC);
+
+        return fs < 0 ? -errno : fs_create(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
 int mount_new_devpts(void)
 {
         static const char *const options[][2] = {{"mode", "0600"}, {"ptmxmode", "0666"}, {"max", "64"}};

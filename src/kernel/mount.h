@@ -29,6 +29,7 @@ struct mount_tmpfs_options {
 /* Detached new file systems. */
 int mount_new_tmpfs(const struct mount_tmpfs_options *options);
 int mount_new_proc(void);   /* subset=pid, hidepid=invisible where the kernel knows it */
+int mount_new_whole_proc(void); /* all of it, to be used by its maker and never attached */
 int mount_new_devpts(void);
 
 /* Puts a detached mount onto the directory or file target_fd. */

@@ -7,15 +7,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int seccomp_load(void)
+static int load(const struct sock_filter *filter, size_t size)
 {
         /* The kernel only reads it; sock_fprog has no const. */
         struct sock_fprog program = {
-                .len = (unsigned short)n_seccomp_program,
-                .filter = (struct sock_filter *)(uintptr_t)seccomp_program,
+                .len = (unsigned short)size,
+                .filter = (struct sock_filter *)(uintptr_t)filter,
         };
 
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
                 return -errno;
         return 0;
+}
+
+int seccomp_load(void)
+{
+        return load(seccomp_program, n_seccomp_program);
+}
+
+int seccomp_load_template(void)
+{
+        return load(seccomp_template_program, n_seccomp_template_program);
 }

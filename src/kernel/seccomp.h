@@ -16,4 +16,10 @@ extern const size_t n_seccomp_program;
 /* Installs it on the calling thread. no_new_privs must be set. 0 or a negative errno. */
 int seccomp_load(void);
 
+/* The same with what a template still needs: its children join other namespaces, give up what they got there
+ * and then load the program above. */
+extern const struct sock_filter seccomp_template_program[];
+extern const size_t n_seccomp_template_program;
+int seccomp_load_template(void);
+
 #endif

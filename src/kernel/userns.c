@@ -10,30 +10,37 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-static int write_proc(pid_t pid, const char *name, const char *text)
+static int write_proc(int proc, pid_t pid, const char *name, const char *text)
 {
         char path[64];
 
-        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-        return file_write_at(AT_FDCWD, path, text);
+        snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
+        return file_write_at(proc, path, text);
 }
 
-int userns_write_map(pid_t pid, const struct userns_map *map)
+int userns_write_map_at(int proc, pid_t pid, const struct userns_map *map)
 {
         char text[64];
         int r;
 
         /* Without privilege the kernel wants setgroups() given up first. With it we want that
          * too: nobody in a box has a use for it. */
-        r = write_proc(pid, "setgroups", "deny");
+        r = write_proc(proc, pid, "setgroups", "deny");
         if (r < 0)
                 return r;
-        snprintf(text, sizeof(text), "%u %u 1", map->gid_inside, map->gid_outside);
-        r = write_proc(pid, "gid_map", text);
+        snprintf(text, sizeof(text), "%u %u %u", map->gid_inside, map->gid_outside, map->more + 1);
+        r = write_proc(proc, pid, "gid_map", text);
         if (r < 0)
                 return r;
-        snprintf(text, sizeof(text), "%u %u 1", map->uid_inside, map->uid_outside);
-        return write_proc(pid, "uid_map", text);
+        snprintf(text, sizeof(text), "%u %u %u", map->uid_inside, map->uid_outside, map->more + 1);
+        return write_proc(proc, pid, "uid_map", text);
+}
+
+int userns_write_map(pid_t pid, const struct userns_map *map)
+{
+        _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        return proc < 0 ? -errno : userns_write_map_at(proc, pid, map);
 }
 
 int userns_open(const struct userns_map *map)

@@ -2,38 +2,16 @@
  *
  * The public C API: a thin skin over the engine. Everything the caller gave is checked here, and
  * nothing of the engine's types shows through. */
-#include "glovebox/glovebox.h"
+#include "lib/handles.h"
 
-#include "base/error.h"
-#include "engine/result.h"
 #include "engine/run.h"
-#include "policy/language.h"
-#include "policy/policy.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The identity inside the box. Not root, and not 65534, which is how files of unmapped owners look. */
-#define BOX_UID 1000
-#define BOX_GID 1000
-
 /* The options as they were in the first version; a smaller struct is no struct of ours. */
-#define OPTIONS_SIZE_MIN (offsetof(struct gb_run_options, data) + sizeof(void *))
-/* And a much larger one is a size that was never set. */
-#define OPTIONS_SIZE_MAX 4096
-
-struct gb_policy {
-        struct policy *policy;
-        struct languages *languages;
-};
-DEFINE_CLEANUP(gb_policy, gb_policy_free)
-
-struct gb_result {
-        struct result *result;
-        struct policy values; /* the policy's plain values at the time of the run; owns nothing */
-};
-DEFINE_CLEANUP(gb_result, gb_result_free)
+#define RUN_OPTIONS_SIZE_MIN (offsetof(struct gb_run_options, data) + sizeof(void *))
 
 const char *gb_version(void)
 {
@@ -50,18 +28,35 @@ void gb_free(void *memory)
         free(memory);
 }
 
+struct tables *tables_share(struct tables *t)
+{
+        atomic_fetch_add(&t->users, 1);
+        return t;
+}
+
+void tables_drop(struct tables *t)
+{
+        if (!t || atomic_fetch_sub(&t->users, 1) > 1)
+                return;
+        languages_free(t->languages);
+        free(t);
+}
+
 int gb_policy_load(const char *file, const char *trust, gb_policy **ret, gb_error *err)
 {
         if (!ret)
                 return error_set(err, GB_E_USAGE, EINVAL, "gb_policy_load: no place for the policy was given");
 
         _cleanup_(gb_policy_free_ptr) gb_policy *p = calloc(1, sizeof(*p));
-        if (!p)
+        if (p)
+                p->tables = calloc(1, sizeof(*p->tables));
+        if (!p || !p->tables)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot load the policy: out of memory");
+        p->tables->users = 1;
         int r = policy_load(file, trust, &p->policy, err);
         if (r < 0)
                 return r;
-        r = languages_load(NULL, &p->languages, err);
+        r = languages_load(NULL, &p->tables->languages, err);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(p);
@@ -80,45 +75,58 @@ void gb_policy_free(gb_policy *policy)
         if (!policy)
                 return;
         policy_free(policy->policy);
-        languages_free(policy->languages);
+        tables_drop(policy->tables);
         free(policy);
 }
 
-/* Takes options of this version and of others: fields an older caller does not know have their
- * defaults; fields of a newer caller that we do not know must not be used. */
-static int read_options(const gb_run_options *options, gb_run_options *ret, gb_error *err)
+int options_copy(const void *options, size_t min, void *ret, size_t ret_size, const char *function, const char *initializer, gb_error *err)
 {
-        static const gb_run_options defaults = GB_RUN_OPTIONS_INIT;
+        size_t size = options ? *(const size_t *)options : 0; /* the first field of all options */
 
-        if (!options || options->size < OPTIONS_SIZE_MIN || options->size > OPTIONS_SIZE_MAX)
-                return error_set(err, GB_E_USAGE, EINVAL, "gb_run: begin the options with GB_RUN_OPTIONS_INIT");
-        for (size_t i = sizeof(*options); i < options->size; i++)
+        if (size < min || size > OPTIONS_SIZE_MAX)
+                return error_set(err, GB_E_USAGE, EINVAL, "%s: begin the options with %s", function, initializer);
+        for (size_t i = ret_size; i < size; i++)
                 if (((const char *)options)[i] != 0)
-                        return error_set(err, GB_E_USAGE, E2BIG,
-                                         "gb_run: an option is set that glovebox %s does not have", GLOVEBOX_VERSION);
+                        return error_set(err, GB_E_USAGE, E2BIG, "%s: an option is set that glovebox %s does not have", function,
+                                         GLOVEBOX_VERSION);
+        memcpy(ret, options, MIN(size, ret_size));
+        return 0;
+}
 
-        gb_run_options o = defaults;
-        memcpy(&o, options, MIN(options->size, sizeof(o)));
-        if (!o.code)
-                return error_set(err, GB_E_USAGE, EINVAL, "gb_run: there is no code");
-        if (o.code_size == GB_CODE_IS_TEXT)
-                o.code_size = strlen(o.code);
-        if (o.code_size > CODE_BYTES_MAX)
-                return error_set(err, GB_E_LIMIT, EFBIG, "gb_run: the code has %zu bytes, at most %llu are taken",
-                                 o.code_size, (unsigned long long)CODE_BYTES_MAX);
+int options_check_code(const char *code, size_t *size, const char *function, gb_error *err)
+{
+        if (!code)
+                return error_set(err, GB_E_USAGE, EINVAL, "%s: there is no code", function);
+        if (*size == GB_CODE_IS_TEXT)
+                *size = strlen(code);
+        if (*size > CODE_BYTES_MAX)
+                return error_set(err, GB_E_LIMIT, EFBIG, "%s: the code has %zu bytes, at most %llu are taken", function, *size,
+                                 (unsigned long long)CODE_BYTES_MAX);
+        return 0;
+}
+
+int options_read_run(const gb_run_options *options, gb_run_options *ret, const char *function, gb_error *err)
+{
+        gb_run_options o = GB_RUN_OPTIONS_INIT;
+
+        int r = options_copy(options, RUN_OPTIONS_SIZE_MIN, &o, sizeof(o), function, "GB_RUN_OPTIONS_INIT", err);
+        if (r == 0)
+                r = options_check_code(o.code, &o.code_size, function, err);
+        if (r < 0)
+                return r;
         if (o.name && (strchr(o.name, '/') || o.name[0] == '\0' || strcmp(o.name, ".") == 0 || strcmp(o.name, "..") == 0))
-                return error_set(err, GB_E_USAGE, EINVAL, "gb_run: the name of the code must be a plain file name");
+                return error_set(err, GB_E_USAGE, EINVAL, "%s: the name of the code must be a plain file name", function);
         *ret = o;
         return 0;
 }
 
-static int find_language(const struct languages *all, const gb_run_options *o, const struct language **ret, gb_error *err)
+int options_find_language(const struct languages *all, const gb_run_options *o, const struct language **ret, const char *function, gb_error *err)
 {
         if (o->language)
                 return language_by_name(all, o->language, ret, err);
         if (o->name)
                 return language_by_file(all, o->name, ret, err);
-        return error_set(err, GB_E_USAGE, EINVAL, "gb_run: set the language, or a name with an extension");
+        return error_set(err, GB_E_USAGE, EINVAL, "%s: set the language, or a name with an extension", function);
 }
 
 static void on_started(void *data, uint64_t t_usec)
@@ -137,38 +145,25 @@ static void on_output(void *data, enum run_stream stream, const void *bytes, siz
                 o->output(o->data, stream == RUN_STDOUT ? GB_STDOUT : GB_STDERR, bytes, size, t_usec);
 }
 
-/* The values that JSON shows, without what the policy owns: it may be changed or freed later. */
-static struct policy copy_values(const struct policy *p)
-{
-        struct policy values = *p;
-
-        values.origin = values.trust = NULL;
-        memset(values.mounts, 0, sizeof(values.mounts));
-        memset(values.env, 0, sizeof(values.env));
-        values.n_mounts = values.n_env = 0;
-        return values;
-}
-
 int gb_run(const gb_policy *policy, const gb_run_options *options, gb_result **ret, gb_error *err)
 {
         gb_run_options o;
-        int r = read_options(options, &o, err);
+        int r = options_read_run(options, &o, "gb_run", err);
         if (r < 0)
                 return r;
         if (!policy || !ret)
                 return error_set(err, GB_E_USAGE, EINVAL, "gb_run: a policy and a place for the result are required");
         const struct language *language;
-        r = find_language(policy->languages, &o, &language, err);
+        r = options_find_language(policy->tables->languages, &o, &language, "gb_run", err);
         if (r < 0)
                 return r;
         r = policy_validate(policy->policy, err);
         if (r < 0)
                 return r;
 
-        _cleanup_(gb_result_free_ptr) gb_result *result = calloc(1, sizeof(*result));
+        _cleanup_(gb_result_free_ptr) gb_result *result = gb_result_new(policy->policy);
         if (!result)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "gb_run: out of memory");
-        result->values = copy_values(policy->policy);
 
         const struct run_request request = {
                 .policy = policy->policy,
@@ -191,61 +186,4 @@ int gb_run(const gb_policy *policy, const gb_run_options *options, gb_result **r
                 return r;
         *ret = TAKE_PTR(result);
         return 0;
-}
-
-const char *gb_result_verdict(const gb_result *result)
-{
-        return verdict_name(result->result->verdict.kind);
-}
-
-const char *gb_result_message(const gb_result *result)
-{
-        return result->result->verdict.message;
-}
-
-int gb_result_exit_code(const gb_result *result)
-{
-        const struct run_facts *f = &result->result->facts;
-
-        return f->exited && f->signal == 0 ? f->exit_code : -1;
-}
-
-int gb_result_signal(const gb_result *result)
-{
-        return result->result->facts.signal;
-}
-
-static const char *output_of(const struct buffer *b, size_t *size)
-{
-        if (size)
-                *size = b->size;
-        return b->data ? b->data : "";
-}
-
-const char *gb_result_stdout(const gb_result *result, size_t *size)
-{
-        return output_of(&result->result->out, size);
-}
-
-const char *gb_result_stderr(const gb_result *result, size_t *size)
-{
-        return output_of(&result->result->err, size);
-}
-
-char *gb_result_json(const gb_result *result)
-{
-        json_t *j = result_to_json(result->result, &result->values);
-        /* 15 digits: times are shown as 1.3 and not as 1.3000000000000000444 */
-        char *text = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(15));
-
-        json_decref(j);
-        return text;
-}
-
-void gb_result_free(gb_result *result)
-{
-        if (!result)
-                return;
-        result_free(result->result);
-        free(result);
 }

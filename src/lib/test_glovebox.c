@@ -38,6 +38,65 @@ static void test_frees_take_null(void **state)
         gb_free(NULL);
         gb_policy_free(NULL);
         gb_result_free(NULL);
+        gb_session_close(NULL);
+        gb_file_list_free(NULL);
+        assert_int_equal(gb_context_close(NULL, NULL), 0);
+}
+
+static void test_session_arguments(void **state)
+{
+        gb_session_options options = GB_SESSION_OPTIONS_INIT;
+        gb_context_run_options run = GB_CONTEXT_RUN_OPTIONS_INIT;
+        gb_run_options once = GB_RUN_OPTIONS_INIT;
+        gb_session *session = NULL;
+        gb_context *context = NULL;
+        gb_result *result = NULL;
+        gb_file_list *list = NULL;
+        gb_error err = {0};
+        void *bytes = NULL;
+        size_t size;
+
+        assert_int_equal(options.size, sizeof(options));
+        assert_int_equal(run.size, sizeof(run));
+        assert_true(run.code_size == GB_CODE_IS_TEXT && run.stdin_fd == -1 && run.cancel_fd == -1);
+        assert_int_equal(gb_session_open(NULL, &options, &session, &err), -EINVAL);
+        assert_non_null(strstr(err.message, "a policy"));
+        options.size = 8;
+        assert_int_equal(gb_session_open(NULL, &options, &session, &err), -EINVAL);
+        assert_non_null(strstr(err.message, "GB_SESSION_OPTIONS_INIT"));
+        assert_int_equal(gb_context_open(NULL, "python", &context, &err), -EINVAL);
+        assert_int_equal(gb_context_restart(NULL, &err), -EINVAL);
+        assert_int_equal(gb_context_interrupt(NULL, &err), -EINVAL);
+        assert_int_equal(gb_context_run(NULL, &run, &result, &err), -EINVAL);
+        assert_non_null(strstr(err.message, "no code"));
+        run.code = once.code = "1";
+        assert_int_equal(gb_context_run(NULL, &run, &result, &err), -EINVAL);
+        assert_non_null(strstr(err.message, "a context"));
+        run.code_size = 1 << 30; /* never read */
+        assert_int_equal(gb_context_run(NULL, &run, &result, &err), -EFBIG);
+        assert_int_equal(gb_session_run(NULL, &once, &result, &err), -EINVAL);
+        assert_int_equal(gb_file_write(NULL, "a", "", 0, 0, &err), -EINVAL);
+        assert_int_equal(gb_file_read(NULL, "a", &bytes, &size, &err), -EINVAL);
+        assert_int_equal(gb_file_remove(NULL, "a", &err), -EINVAL);
+        assert_int_equal(gb_directory_make(NULL, "a", 0, &err), -EINVAL);
+        assert_int_equal(gb_file_list_read(NULL, ".", &list, &err), -EINVAL);
+        assert_true(!session && !context && !result && !bytes && !list);
+}
+
+/* A session with a template that is not there: refused before anything starts. */
+static void test_unknown_template(void **state)
+{
+        gb_session_options options = GB_SESSION_OPTIONS_INIT;
+        gb_policy *policy = NULL;
+        gb_session *session = NULL;
+        gb_error err = {0};
+
+        assert_int_equal(gb_policy_load(NULL, NULL, &policy, &err), 0);
+        options.template_name = "no-such-template";
+        assert_true(gb_session_open(policy, &options, &session, &err) < 0);
+        assert_non_null(strstr(err.message, "no-such-template"));
+        assert_null(session);
+        gb_policy_free(policy);
 }
 
 static void test_missing_arguments(void **state)
@@ -120,6 +179,8 @@ int main(void)
                 cmocka_unit_test(test_names),
                 cmocka_unit_test(test_initializer),
                 cmocka_unit_test(test_frees_take_null),
+                cmocka_unit_test(test_session_arguments),
+                cmocka_unit_test(test_unknown_template),
                 cmocka_unit_test(test_missing_arguments),
                 cmocka_unit_test(test_wrong_options),
                 cmocka_unit_test(test_options_of_other_versions),

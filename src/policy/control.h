@@ -26,7 +26,8 @@
         X(CONTROL_TMP, "tmp", false, "size and inodes of /tmp, /dev/shm and the private workspace") \
         X(CONTROL_WORKSPACE, "workspace", false, "size and inodes of a workspace on the host")   \
         X(CONTROL_OUTPUT, "output", false, "bytes of output")                                    \
-        X(CONTROL_CLEANUP, "cleanup", false, "nothing inside outlives the run")
+        X(CONTROL_CLEANUP, "cleanup", false, "nothing inside outlives the run")                  \
+        X(CONTROL_LAYOUT, "layout", false, "addresses, canary and hash seed of its own, by a fresh exec")
 
 enum control_id {
 #define CONTROL_ENUM(id, name, weaker, help) id,

@@ -117,7 +117,7 @@ int place_unknown_key(const struct place *at, const char *const names[], size_t 
 {
         const struct yaml_mark *m = place_mark(at);
         const char *nearest = suggest_nearest(at->key, names, n);
-        char list[300] = "", *end = list;
+        char list[360] = "", *end = list;
 
         if (nearest)
                 return error_set(err, GB_E_POLICY, 0, "%s:%zu:%zu: unknown key %s; did you mean \"%s\"?",
@@ -127,4 +127,28 @@ int place_unknown_key(const struct place *at, const char *const names[], size_t 
                         end += sprintf(end, "%s%s", end == list ? "" : ", ", names[i]);
         return error_set(err, GB_E_POLICY, 0, "%s:%zu:%zu: unknown key %s; the keys here are: %s", quote_path(at->doc->name).text,
                          m->key_line, m->key_column, quote(at->key).text, list);
+}
+
+int place_read_words(const struct place *at, char **words, size_t max, bool (*good)(const char *), const char *allowed, gb_error *err)
+{
+        const json_t *list = place_value(at);
+        size_t n = json_array_size(list);
+
+        if (!json_is_array(list))
+                return place_error(at, NULL, err, "%s; allowed: a list of %s", place_kind(at), allowed);
+        if (n > max)
+                return place_error(at, NULL, err, "too many; at most %zu", max);
+        for (size_t i = 0; i < n; i++) {
+                struct place item = {at->doc, list, NULL, i};
+                const char *text = place_text(&item);
+
+                if (!text)
+                        return place_error(&item, at->key, err, "%s; allowed: %s", place_kind(&item), allowed);
+                if (!good(text))
+                        return place_error(&item, at->key, err, "%s; allowed: %s", quote(text).text, allowed);
+                words[i] = strdup(text);
+                if (!words[i])
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        }
+        return 0;
 }

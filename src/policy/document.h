@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/yaml.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct document {
@@ -42,5 +43,9 @@ int place_fail(const struct place *at, const char *label, gb_error *err);
 int place_error(const struct place *at, const char *label, gb_error *err, const char *format, ...) _printf_(4, 5);
 /* The error for a key nobody knows, at the key: suggests the nearest of names, or lists all. */
 int place_unknown_key(const struct place *at, const char *const names[], size_t n, gb_error *err);
+
+/* Reads a list of texts into words, which has room for max and the NULL at its end. What was read
+ * before a failure stays there, the caller's to free. */
+int place_read_words(const struct place *at, char **words, size_t max, bool (*good)(const char *), const char *allowed, gb_error *err);
 
 #endif

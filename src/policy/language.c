@@ -21,8 +21,8 @@ static const char builtin_text[] =
         "languages:\n"
         "  python: {aliases: [python3, py], extensions: [py], file: main.py, run: [python3, '{file}'],\n"
         "    env: {PYTHONDONTWRITEBYTECODE: 1, PYTHONPATH: /sandbox, PYTHONSAFEPATH: 1}, etc: [fonts, matplotlibrc],\n"
-        "    memory_min: 16m}\n"
-        "  bash: {extensions: [bash], file: main.bash, run: [bash, '{file}']}\n"
+        "    memory_min: 16m, context: python}\n"
+        "  bash: {extensions: [bash], file: main.bash, run: [bash, '{file}'], context: bash}\n"
         "  sh: {extensions: [sh], file: main.sh, run: [sh, '{file}']}\n";
 
 struct reader {
@@ -45,6 +45,7 @@ void languages_free(struct languages *l)
                 struct language *row = &l->rows[i];
                 free(row->name);
                 free(row->file);
+                free(row->context);
                 words_free(row->aliases);
                 words_free(row->extensions);
                 words_free(row->etc);
@@ -81,39 +82,14 @@ static bool is_word(const char *text)
         return *text != '\0' && strlen(text) < HOST_PATH_MAX;
 }
 
-/* Reads a list of texts into words, which has room for max and the NULL at its end. */
-static int read_words(struct reader *rd, const struct place *at, char **words, size_t max, bool (*good)(const char *), const char *allowed)
-{
-        const json_t *list = place_value(at);
-        size_t n = json_array_size(list);
-
-        if (!json_is_array(list))
-                return place_error(at, NULL, rd->err, "%s; allowed: a list of %s", place_kind(at), allowed);
-        if (n > max)
-                return place_error(at, NULL, rd->err, "too many; at most %zu", max);
-        for (size_t i = 0; i < n; i++) {
-                struct place item = {rd->doc, list, NULL, i};
-                const char *text = place_text(&item);
-
-                if (!text)
-                        return place_error(&item, at->key, rd->err, "%s; allowed: %s", place_kind(&item), allowed);
-                if (!good(text))
-                        return place_error(&item, at->key, rd->err, "%s; allowed: %s", quote(text).text, allowed);
-                words[i] = strdup(text);
-                if (!words[i])
-                        return no_memory(rd->err);
-        }
-        return 0;
-}
-
 static int read_aliases(struct reader *rd, const struct place *at)
 {
-        return read_words(rd, at, rd->row->aliases, LANGUAGE_EXTENSIONS_MAX, is_name, "names in small letters");
+        return place_read_words(at, rd->row->aliases, LANGUAGE_EXTENSIONS_MAX, is_name, "names in small letters", rd->err);
 }
 
 static int read_extensions(struct reader *rd, const struct place *at)
 {
-        return read_words(rd, at, rd->row->extensions, LANGUAGE_EXTENSIONS_MAX, is_extension, "extensions without the dot");
+        return place_read_words(at, rd->row->extensions, LANGUAGE_EXTENSIONS_MAX, is_extension, "extensions without the dot", rd->err);
 }
 
 /* A name in /etc: parts of plain characters, none of them hidden or a way up. */
@@ -127,17 +103,17 @@ static bool is_etc_name(const char *text)
 
 static int read_etc(struct reader *rd, const struct place *at)
 {
-        return read_words(rd, at, rd->row->etc, LANGUAGE_ETC_MAX, is_etc_name, "names in /etc, such as fonts or ssl/certs");
+        return place_read_words(at, rd->row->etc, LANGUAGE_ETC_MAX, is_etc_name, "names in /etc, such as fonts or ssl/certs", rd->err);
 }
 
 static int read_compile(struct reader *rd, const struct place *at)
 {
-        return read_words(rd, at, rd->row->compile, COMMAND_WORDS_MAX, is_word, "words of a command");
+        return place_read_words(at, rd->row->compile, COMMAND_WORDS_MAX, is_word, "words of a command", rd->err);
 }
 
 static int read_run(struct reader *rd, const struct place *at)
 {
-        return read_words(rd, at, rd->row->run, COMMAND_WORDS_MAX, is_word, "words of a command");
+        return place_read_words(at, rd->row->run, COMMAND_WORDS_MAX, is_word, "words of a command", rd->err);
 }
 
 static int read_file_name(struct reader *rd, const struct place *at)
@@ -191,9 +167,23 @@ static int read_memory_min(struct reader *rd, const struct place *at)
         return 0;
 }
 
-static const char *const key_names[] = {"aliases", "extensions", "file", "compile", "run", "env", "etc", "memory_min"};
+/* Only what glovebox ships a runner for. */
+static int read_context(struct reader *rd, const struct place *at)
+{
+        static const char *const runners[] = {"python", "bash", "node"};
+        const char *text = place_text(at);
+
+        for (size_t i = 0; text && i < ARRAY_SIZE(runners); i++)
+                if (strcmp(text, runners[i]) == 0) {
+                        rd->row->context = strdup(text);
+                        return rd->row->context ? 0 : no_memory(rd->err);
+                }
+        return place_error(at, NULL, rd->err, "%s; allowed: python, bash or node", text ? quote(text).text : place_kind(at));
+}
+
+static const char *const key_names[] = {"aliases", "extensions", "file", "compile", "run", "env", "etc", "memory_min", "context"};
 static int (*const key_readers[])(struct reader *, const struct place *) = {
-        read_aliases, read_extensions, read_file_name, read_compile, read_run, read_env, read_etc, read_memory_min,
+        read_aliases, read_extensions, read_file_name, read_compile, read_run, read_env, read_etc, read_memory_min, read_context,
 };
 
 static int read_key(struct reader *rd, const struct place *at)

@@ -25,6 +25,7 @@ struct language {
         char *run[COMMAND_WORDS_MAX + 1];
         char *env[LANGUAGE_ENV_MAX + 1]; /* "NAME=value" */
         char *etc[LANGUAGE_ETC_MAX + 1]; /* what it needs of the host's /etc; what is absent is left out */
+        char *context;                   /* the runner that keeps its state from run to run; NULL: one-shot only */
         uint64_t memory_min_bytes;       /* below this it cannot even start; 0: not known */
 };
 

@@ -40,12 +40,18 @@ const struct policy_option policy_options[] = {
             "65536", "N", "files and directories in each writable place")
         ROW("output_limit", "output-limit", "GLOVEBOX_OUTPUT_LIMIT", OPTION_SIZE, output_limit_bytes, 1 * KIB, GIB,
             "10m", "SIZE", "bytes of stdout and stderr together")
+        ROW("result_count", NULL, NULL, OPTION_COUNT, result_count, 1, 4096,
+            "64", "N", "results and figures of one run")
+        ROW("result_limit", NULL, NULL, OPTION_SIZE, result_limit_bytes, 1 * KIB, GIB,
+            "10m", "SIZE", "bytes of all results of one run together")
         ROW("nofile", "nofile", "GLOVEBOX_NOFILE", OPTION_COUNT, nofile, 16, 1048576,
             "1024", "N", "open files of one process")
         ROW("read_only", "read-only", "GLOVEBOX_READ_ONLY", OPTION_BOOL, read_only, 0, 1,
             "true", "BOOL", "the root file system cannot be written to")
         ROW("network_mode", "network", "GLOVEBOX_NETWORK", OPTION_NETWORK, network_mode, NETWORK_NONE, NETWORK_HOST,
             "none", "MODE", "no network at all, or the host's")
+        ROW("warm", "warm", "GLOVEBOX_WARM", OPTION_BOOL, warm, 0, 1,
+            "true", "BOOL", "start from a warmed template when there is one; false gives a fresh exec")
 };
 #undef ROW
 

@@ -39,10 +39,13 @@ struct policy {
         uint64_t disk_limit_bytes;
         uint64_t inode_limit;
         uint64_t output_limit_bytes;
+        uint64_t result_count;       /* results and figures of one run */
+        uint64_t result_limit_bytes; /* all results of one run together */
         uint64_t nofile;
 
         bool read_only;
         enum network_mode network_mode;
+        bool warm;             /* from a warmed template when there is one */
         uint32_t allow_weaker; /* bit (1u << enum control_id): may be weaker or missing */
 
         struct policy_mount mounts[MOUNT_COUNT_MAX];

@@ -38,6 +38,9 @@ static void test_shipped(void **state)
         assert_string_equal(c->compile[0], "cc");
         assert_string_equal(c->run[0], "{out}");
         assert_null(c->run[1]);
+        assert_null(c->context);
+        assert_int_equal(language_by_name(l, "js", &c, &err), 0);
+        assert_string_equal(c->context, "node");
 }
 
 static void test_builtin(void **state)
@@ -61,6 +64,7 @@ static void test_builtin(void **state)
                 assert_int_equal(language_by_name(builtin, names[i], &a, &err), 0);
                 assert_int_equal(language_by_name(shipped, names[i], &b, &err), 0);
                 assert_string_equal(a->file, b->file);
+                assert_string_equal(a->context ? a->context : "none", b->context ? b->context : "none");
                 assert_int_equal(a->memory_min_bytes, b->memory_min_bytes);
                 for (size_t w = 0; a->run[w] || b->run[w]; w++)
                         assert_string_equal(a->run[w], b->run[w]);
@@ -96,6 +100,8 @@ static void test_refused(void **state)
                 {"languages: {x: {aliases: [a,b,c,d,e,f,g,h,i]}}", "x.yaml:1:26: aliases: too many; at most 8"},
                 {"languages: {x: {memory_min: much}}", "x.yaml:1:29: memory_min: \"much\" is not a size; allowed: a size such as 16m"},
                 {"languages: {x: {memory_min: []}}", "x.yaml:1:29: memory_min: a list is not a size; allowed: a size such as 16m"},
+                {"languages: {x: {context: ruby}}", "x.yaml:1:26: context: \"ruby\"; allowed: python, bash or node"},
+                {"languages: {x: {context: [python]}}", "x.yaml:1:26: context: a list; allowed: python, bash or node"},
                 {"languages: {x: {env: {1: 2}}}", "x.yaml:1:26: env: \"1\" is not a variable's name; allowed are letters, digits and _, and no digit at its start"},
                 {"languages: {x: {env: {A: }}}", "x.yaml:1:26: env: \"A\" is nothing; allowed: a text or number, \"\" for an empty one"},
                 {"languages: {x: {" GOOD "}, y: {aliases: [x], " GOOD "}}", "x.yaml:1:50: y: the alias \"x\" is already that of another language"},

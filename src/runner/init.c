@@ -46,15 +46,11 @@ static void send_proc(int socket)
         safe_close(proc);
 }
 
-_noreturn_ void runner_init(int socket, int warden, bool seccomp)
+_noreturn_ void runner_init_stay(int socket, int warden, bool seccomp)
 {
         struct sigaction ignore = {.sa_handler = SIG_IGN};
-        char kept;
         int r;
 
-        if (read(socket, &kept, 1) != 1)
-                _exit(1);
-        send_proc(socket);
         prctl(PR_SET_NAME, "glovebox-init");
         if ((r = privilege_new_keyring()) < 0 || (r = privilege_drop_capabilities()) < 0 || (r = privilege_no_new()) < 0)
                 fail(socket, r, "take init's privileges");
@@ -68,7 +64,17 @@ _noreturn_ void runner_init(int socket, int warden, bool seccomp)
                 _exit(1);
         if (seccomp && (r = seccomp_load()) < 0)
                 fail(socket, r, "load the system call filter");
-        sys_close_range(0, ~0U, 0); /* the setup process sees the end of its socket: init is harmless now */
+        sys_close_range(0, ~0U, 0); /* the other end sees the end of its socket: init is harmless now */
         for (;;)
                 pause();
+}
+
+_noreturn_ void runner_init(int socket, int warden, bool seccomp)
+{
+        char kept;
+
+        if (read(socket, &kept, 1) != 1)
+                _exit(1);
+        send_proc(socket);
+        runner_init_stay(socket, warden, seccomp);
 }

@@ -84,7 +84,7 @@ static void lock_in(struct program_layers layers)
         /* After the last change of credentials: those would clear it. */
         check(negative(prctl(PR_SET_PDEATHSIG, SIGKILL)), "tie the program to the warden");
         if (layers.seccomp)
-                check(seccomp_load(), "load the system call filter");
+                check(layers.template ? seccomp_load_template() : seccomp_load(), "load the system call filter");
 }
 
 static const struct payload *map_payload(int fd)
@@ -98,19 +98,27 @@ static const struct payload *map_payload(int fd)
         return p; /* the setup process has checked it, and it is sealed */
 }
 
+/* Copies a descriptor to where the program will look for it. */
+static void place(int fd, int where)
+{
+        check(negative(dup2(fd, where)), "hand the program its channel");
+}
+
 /* Takes what the order brings; closes everything else. */
 static const struct payload *obey(int socket)
 {
         struct program_order order = {0};
         int fds[BOX_FDS_MAX], n_fds;
 
-        if (message_receive(socket, 0, &order, sizeof(order), fds, &n_fds) != sizeof(order) ||
-            order.n_join > CGROUP_KIND_COUNT || n_fds != (int)(PROGRAM_REST + (order.has_ruleset ? 1 : 0) + order.n_join))
+        if (message_receive(socket, 0, &order, sizeof(order), fds, &n_fds) != sizeof(order) || order.n_join > CGROUP_KIND_COUNT ||
+            n_fds != (int)(PROGRAM_REST + !!order.has_ruleset + !!order.has_control + !!order.has_orders + order.n_join))
                 _exit(127);
         frames = fds[PROGRAM_FRAMES];
 
         const int *rest = fds + PROGRAM_REST;
         int ruleset = order.has_ruleset ? *rest++ : -1;
+        int control = order.has_control ? *rest++ : -1;
+        int orders = order.has_orders ? *rest++ : -1;
         for (uint32_t i = 0; i < order.n_join; i++)
                 if (write(rest[i], "0", 1) != 1)
                         check(-errno, "put the program into its cgroup");
@@ -118,12 +126,18 @@ static const struct payload *obey(int socket)
                 check(landlock_enforce(ruleset), "enforce the Landlock ruleset");
         const struct payload *payload = map_payload(fds[PROGRAM_PAYLOAD]);
 
-        /* All of these lie above what they are copied to: 0 to 2 are /dev/null in the warden. */
+        /* All of these lie above what they are copied to: 0 to 2 are /dev/null in the warden, and what came
+         * with the order are the lowest numbers after that, fewer than BOX_CONTROL_FD. */
         for (int i = 0; i < 3; i++)
                 check(negative(dup2(fds[i], i)), "take the standard streams");
         check(negative(dup3(frames, FRAMES_FD, O_CLOEXEC)), "keep the frame socket");
         frames = FRAMES_FD;
-        sys_close_range(FRAMES_FD + 1, ~0U, 0);
+        sys_close_range(BOX_CONTROL_FD, ~0U, 0);
+        if (control >= 0)
+                place(control, BOX_CONTROL_FD);
+        if (orders >= 0)
+                place(orders, BOX_TEMPLATE_FD);
+        sys_close_range(FRAMES_FD + 1, BOX_CONTROL_FD - 1, 0);
         return payload;
 }
 
@@ -187,6 +201,23 @@ static void compile(const struct payload *p)
                 _exit(WEXITSTATUS(status));
 }
 
+/* In a session the root stands already: what the program needs of files it writes itself, as the box's user. */
+static void write_files(const struct payload *p)
+{
+        for (uint32_t i = 0; i < p->n_ops; i++) {
+                const struct box_op *op = &p->ops[i];
+                if (op->kind == BOX_OP_DIR && mkdir(op->path, op->mode) < 0 && errno != EEXIST)
+                        fail(GB_E_LIMIT, errno, "cannot make %s in the session: %s", op->path, strerror(errno));
+                if (op->kind != BOX_OP_FILE)
+                        continue;
+                (void)unlink(op->path); /* of an earlier run */
+                _cleanup_close_ int fd = open(op->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->mode);
+                int r = fd < 0 ? -errno : fd_write_all(fd, (const char *)p + op->data.offset, op->data.size);
+                if (r < 0)
+                        fail(GB_E_LIMIT, -r, "cannot write %s in the session: %s", op->path, strerror(-r));
+        }
+}
+
 _noreturn_ void runner_program(int socket, struct program_layers layers)
 {
         char kept;
@@ -202,6 +233,8 @@ _noreturn_ void runner_program(int socket, struct program_layers layers)
         if (chdir(payload->cwd) < 0)
                 fail(GB_E_USAGE, errno, "the box's user cannot enter the workspace: %s; its owner needs the right to (chmod u+rwx)",
                      strerror(errno));
+        if (layers.files)
+                write_files(payload);
         for (uint32_t i = 0; i < payload->n_commands; i++) {
                 struct setup_frame frame = {.kind = SETUP_PHASE, .value = payload->n_commands - 1 - i};
                 /* A warden that died before we were tied to it would not be there to end us. */

@@ -12,8 +12,12 @@
 #include "kernel/sys.h"
 #include "runner/runner.h"
 #include "warden/inside.h"
+#include "warden/loop.h"
+#include "warden/session.h"
+#include "warden/template.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,12 +26,69 @@
 #include <sys/wait.h>
 
 #define REMOVE_TIMEOUT_USEC 2000000ULL
+#define REAP_ROUND_MSEC 5
+
+static LOOP_TABLE struct box boxes[BOXES_MAX];
+static size_t n_boxes; /* none after these is in use */
+
+void box_keep_private(void)
+{
+        loop_keep_private(boxes, sizeof(boxes));
+}
+
+struct box *box_new(void)
+{
+        static size_t next; /* so that not all that are in use have to be looked at */
+
+        for (size_t n = 0; n < BOXES_MAX; n++, next = (next + 1) % BOXES_MAX) {
+                struct box *b = &boxes[next < n_boxes || n_boxes == BOXES_MAX ? next : (next = n_boxes)];
+                if (b->state != BOX_NONE)
+                        continue;
+                n_boxes = MAX(n_boxes, (size_t)(b - boxes) + 1);
+                box_init(b);
+                return b;
+        }
+        return NULL;
+}
+
+void box_for_each(void (*visit)(struct box *b, void *data), void *data)
+{
+        while (n_boxes > 0 && boxes[n_boxes - 1].state == BOX_NONE)
+                n_boxes--;
+        for (size_t i = 0; i < n_boxes; i++)
+                if (boxes[i].state != BOX_NONE)
+                        visit(&boxes[i], data);
+}
 
 void box_init(struct box *b)
 {
-        *b = (struct box){.setup_pidfd = -1, .init_pidfd = -1, .program_pidfd = -1, .socket = -1, .proc = -1};
+        *b = (struct box){
+                .setup_pidfd = -1, .init_pidfd = -1, .program_pidfd = -1, .foreman_pidfd = -1, .socket = -1, .proc = -1, .ruleset = -1, .workspace = -1,
+        };
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
                 b->cgroup_parents[i] = -1;
+}
+
+/* Waits for a child that was killed. */
+static void reap(int pidfd)
+{
+        siginfo_t info;
+
+        while (pidfd >= 0 && waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+                ;
+}
+
+/* The end of an init waits for the last process of its pid namespace to be reaped, and some are children of ours that
+ * nobody keeps a descriptor of. */
+static void reap_init(const struct box *b)
+{
+        siginfo_t info = {0};
+        struct pollfd end = {.fd = b->init_pidfd, .events = POLLIN};
+
+        while (b->init_pidfd >= 0 && waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | __WALL) == 0 && info.si_pid == 0) {
+                session_reap_strays();
+                (void)poll(&end, 1, REAP_ROUND_MSEC);
+        }
 }
 
 void box_done(struct box *b)
@@ -35,17 +96,37 @@ void box_done(struct box *b)
         if (b->has_cgroup)
                 cgroup_box_remove(&b->cgroup, REMOVE_TIMEOUT_USEC);
         b->has_cgroup = false;
-        while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR) /* init */
-                ;
-        b->setup_pidfd = safe_close(b->setup_pidfd);
-        b->init_pidfd = safe_close(b->init_pidfd);
-        b->program_pidfd = safe_close(b->program_pidfd);
-        b->socket = safe_close(b->socket);
+        reap_init(b);
+        b->setup_pidfd = loop_close(b->setup_pidfd);
+        b->init_pidfd = loop_close(b->init_pidfd);
+        b->program_pidfd = loop_close(b->program_pidfd);
+        b->foreman_pidfd = safe_close(b->foreman_pidfd);
+        b->socket = loop_close(b->socket);
         b->proc = safe_close(b->proc);
+        b->ruleset = safe_close(b->ruleset);
+        b->workspace = safe_close(b->workspace);
         while (b->n_watch > 0)
                 safe_close(b->watch[--b->n_watch]);
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
                 b->cgroup_parents[i] = safe_close(b->cgroup_parents[i]);
+        b->state = BOX_NONE;
+}
+
+/* What a session's box brings for its later programs and for the front. */
+static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
+{
+        int n = 0, n_watch = (int)(value & BUILT_WATCH);
+
+        if (b->proc >= 0 || n_fds < 1 + n_watch + !!(value & BUILT_RULESET) + !!(value & BUILT_WORKSPACE))
+                return;
+        b->proc = TAKE_FD(fds[n++]);
+        for (int i = 0; i < n_watch; i++, n++)
+                if (b->n_watch < BOX_WRITABLE_MAX)
+                        b->watch[b->n_watch++] = TAKE_FD(fds[n]);
+        if (value & BUILT_RULESET)
+                b->ruleset = TAKE_FD(fds[n++]);
+        if (value & BUILT_WORKSPACE)
+                b->workspace = TAKE_FD(fds[n++]);
 }
 
 static void take_frame(struct box *b, const struct setup_frame *frame, int *fds, int n_fds)
@@ -55,19 +136,23 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
                 if (b->init_pidfd >= 0 || n_fds < 1)
                         return;
                 b->init_pidfd = TAKE_FD(fds[0]);
+                b->init_pid = inside_pid(b->init_pidfd);
+                if (b->session)
+                        loop_watch(b->init_pidfd, LOOP_BOX_END, b);
                 return;
         case SETUP_PROGRAM:
                 if (b->program_pidfd >= 0 || n_fds != 1 || frame->value <= 1)
                         return;
                 b->program_pidfd = TAKE_FD(fds[0]);
                 b->program_pid = (pid_t)frame->value;
+                loop_watch(b->program_pidfd, LOOP_BOX_END, b);
+                return;
+        case SETUP_FOREMAN:
+                if (b->foreman_pidfd < 0 && n_fds == 1)
+                        b->foreman_pidfd = TAKE_FD(fds[0]);
                 return;
         case SETUP_BUILT:
-                if (b->proc >= 0 || n_fds < 1)
-                        return;
-                b->proc = TAKE_FD(fds[0]);
-                for (int i = 1; i < n_fds && b->n_watch < BOX_WRITABLE_MAX; i++)
-                        b->watch[b->n_watch++] = TAKE_FD(fds[i]);
+                take_built(b, frame->value, fds, n_fds);
                 return;
         case SETUP_PHASE:
                 if (b->started_usec == 0)
@@ -84,6 +169,30 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
         }
 }
 
+/* Who built the box is done, or could not. */
+static void on_built(struct box *b)
+{
+        if (b->proc >= 0 && !b->failed) {
+                b->state = BOX_OPEN;
+                return;
+        }
+        if (!b->failed)
+                error_set(&b->error, GB_E_INTERNAL, ECHILD, "the box could not be built: a process of it was killed (out of memory?)");
+        b->failed = true;
+        box_stop(b, WARDEN_STOP_NONE);
+}
+
+/* The program that waited in a shell is not needed in a session. It ends by itself, too. */
+static void drop_program(struct box *b)
+{
+        if (b->program_pidfd < 0)
+                return;
+        sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
+        reap(b->program_pidfd);
+        b->program_pidfd = loop_close(b->program_pidfd);
+        b->program_pid = 0;
+}
+
 void box_on_frame(struct box *b)
 {
         struct setup_frame frame = {0};
@@ -97,10 +206,12 @@ void box_on_frame(struct box *b)
         for (int i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
         if (n <= 0)
-                b->socket = safe_close(b->socket); /* the program was executed, or all who could speak are dead */
+                b->socket = loop_close(b->socket); /* the program was executed, or all who could speak are dead */
         if (b->state == BOX_BUILDING && b->program_pidfd >= 0 && b->started_usec > 0)
                 b->state = BOX_RUNNING;
         b->executed = b->executed || (n <= 0 && b->state == BOX_RUNNING && !b->failed);
+        if (n <= 0 && b->template && b->state == BOX_BUILDING)
+                on_built(b); /* its init was the last to speak, and has locked itself in */
 }
 
 static void drain_frames(struct box *b)
@@ -138,11 +249,16 @@ static void reap_program(struct box *b)
 static void on_setup_end(struct box *b)
 {
         b->setup_pid = 0;
-        b->setup_pidfd = safe_close(b->setup_pidfd);
+        b->setup_pidfd = loop_close(b->setup_pidfd);
         drain_frames(b);
         if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && b->has_cgroup && b->spec.cgroup.pids > 0) {
                 struct cgroup_limits exact = {.pids = b->spec.cgroup.pids + 1};
                 (void)cgroup_apply_limits(b->cgroup.dir[CGROUP_UNIFIED], CGROUP_UNIFIED, &exact);
+        }
+        if (b->session && b->state == BOX_BUILDING) {
+                drop_program(b);
+                on_built(b);
+                return;
         }
         if (b->proc >= 0 && !b->failed && !b->program_ended)
                 return;
@@ -160,14 +276,26 @@ void box_on_end(struct box *b)
         if (b->setup_pid > 0 && waitid(P_PIDFD, (id_t)b->setup_pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
                 on_setup_end(b);
         info.si_pid = 0;
-        if (b->state == BOX_DEAD || b->program_pidfd < 0 || b->program_ended ||
+        if (b->session && b->state != BOX_DEAD && b->init_pidfd >= 0 &&
+            waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0) {
+                drain_frames(b); /* it may have said why, or its foreman will */
+                if (b->state != BOX_BUILDING || b->socket < 0)
+                        box_stop(b, WARDEN_STOP_NONE);
+                return;
+        }
+        if (b->session || b->state == BOX_DEAD || b->program_pidfd < 0 || b->program_ended ||
             waitid(P_PIDFD, (id_t)b->program_pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
                 return;
         drain_frames(b);
-        if (b->started_usec == 0 && b->setup_pid > 0)
+        if (b->started_usec == 0 && b->setup_pid > 0) {
                 b->program_ended = true;
-        else
+        } else if (b->own && template_drain(b->own)) {
+                reap_program(b);
+                b->reaped = true;
+                b->program_pidfd = loop_close(b->program_pidfd);
+        } else {
                 box_stop(b, WARDEN_STOP_NONE);
+        }
 }
 
 /* What the front's walk of the workspace does not see. */
@@ -232,6 +360,14 @@ static void sample_cgroup(struct box *b)
         *kept = now;
 }
 
+void box_measure(struct box *b)
+{
+        sample_disk(b);
+        sample_unlinked(b);
+        sample_cgroup(b);
+        sample_tasks(b);
+}
+
 void box_sample(struct box *b, uint64_t now_usec)
 {
         if (b->state == BOX_BUILDING && now_usec - b->asked_usec >= BUILD_TIMEOUT_USEC) {
@@ -250,10 +386,7 @@ void box_sample(struct box *b, uint64_t now_usec)
         if (now_usec - b->sampled_usec < SAMPLE_PERIOD_USEC)
                 return;
         b->sampled_usec = now_usec;
-        sample_disk(b);
-        sample_unlinked(b);
-        sample_cgroup(b);
-        sample_tasks(b);
+        box_measure(b);
         if (b->spec.cpu_time_usec > 0 && b->report.stats.cpu_usec >= b->spec.cpu_time_usec)
                 box_stop(b, WARDEN_STOP_CPU);
         else if (b->report.stats.oom_kills > 0) /* all of it, as memory.oom.group does on v2 */
@@ -300,6 +433,9 @@ static void end_program(struct box *b)
                 sys_pidfd_send_signal(b->init_pidfd, SIGKILL);
         if (b->program_pidfd >= 0)
                 sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
+        if (b->foreman_pidfd >= 0)
+                sys_pidfd_send_signal(b->foreman_pidfd, SIGKILL);
+        reap(b->foreman_pidfd);
         /* Before init, which cannot end while this is not reaped. */
         if (b->program_pidfd >= 0 && !b->reaped)
                 reap_program(b);
@@ -311,8 +447,7 @@ void box_kill(struct box *b)
         end_program(b);
         if (b->has_cgroup)
                 cgroup_box_kill(&b->cgroup);
-        while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR)
-                ;
+        reap_init(b);
 }
 
 /* Peaks that no cgroup has given. */
@@ -339,7 +474,12 @@ void box_stop(struct box *b, enum warden_stop why)
 
         if (b->state == BOX_DEAD)
                 return;
+        b->stopping = true;
         b->report.stop = why;
+        if (b->own)
+                template_end(b->own);
+        if (b->session)
+                session_end_programs(b); /* before init, which cannot end while they are not reaped */
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
         sample_disk(b);

@@ -9,29 +9,43 @@
 #include <sys/types.h>
 
 /* The life of a box, and what may happen in each state:
- *   NONE      a run request
- *   SHELL     the same: namespaces, init and the waiting program were made ahead, as most runs want them
+ *   NONE      a request
+ *   SHELL     the same: namespaces, init and the waiting program were made ahead, as most want them
  *   BUILDING  frames from the setup process; stop
  *   RUNNING   the program's end; signal, stop, deadlines, samples
+ *   OPEN      a session: programs come and go (program.h); stop, samples
  *   DEAD      nobody inside lives; the event can be sent, then the rest removed */
-enum box_state { BOX_NONE, BOX_SHELL, BOX_BUILDING, BOX_RUNNING, BOX_DEAD };
+enum box_state { BOX_NONE, BOX_SHELL, BOX_BUILDING, BOX_RUNNING, BOX_OPEN, BOX_DEAD };
+
+struct channel;
+struct program;
+struct template;
 
 struct box {
-        enum box_state state;
+        _Alignas(16) enum box_state state;
         struct box_spec spec;
-        struct userns_map identity;
+        bool session;              /* it stays when a program ends */
+        bool stopping;             /* its programs go with it */
+        struct channel *channel;   /* who hears of it; NULL: nobody yet */
+        struct program *parked;    /* waits in it for the first who wants one; NULL: nobody */
+        struct template *own;      /* the template that lives in it; NULL: none */
+        struct template *template; /* whose namespaces ours are made in; NULL: the host's */
+        struct userns_map identity; /* uid_outside as its maker sees it */
+        uint32_t host_uid, host_gid;
         struct cgroup_box cgroup;
         bool has_cgroup;
         bool host_root; /* the warden is the host's root, so the box has a uid of its own */
         int cgroup_parents[CGROUP_KIND_COUNT];
 
         pid_t setup_pid; /* 0: reaped */
-        pid_t program_pid;
+        pid_t program_pid, init_pid;
         int setup_pidfd, init_pidfd, program_pidfd;
+        int foreman_pidfd; /* of a template */
         bool reaped;        /* the program's status is in the report */
         bool program_ended; /* before it could start; the setup process will say why */
         int socket;         /* frames from inside */
         int proc;   /* the box's own /proc */
+        int ruleset, workspace; /* of a session: for its programs, for the front */
         int watch[BOX_WRITABLE_MAX];
         int n_watch;
 
@@ -45,6 +59,7 @@ struct box {
         uint64_t asked_usec;   /* when the request came */
         uint64_t started_usec; /* when user code was about to run */
         uint64_t sampled_usec;
+        uint64_t oom_kills_known; /* of a session: those that programs were told of */
         bool executed;  /* user code runs */
         bool announced; /* and WARDEN_STARTED was sent */
         bool failed;    /* error says why nothing ran */
@@ -53,23 +68,39 @@ struct box {
         struct box_report report;
 };
 
+/* Ids that sessions of one template have, besides its own. */
+#define TEMPLATE_UIDS_MAX 60000U
+
+/* Keeps the table of all of them from children. */
+void box_keep_private(void);
+/* All boxes; an unused one has the state BOX_NONE. NULL: all are in use. */
+struct box *box_new(void);
+/* Calls visit for each that is in use. */
+void box_for_each(void (*visit)(struct box *b, void *data), void *data);
+
+/* build.c: makes a shell ahead, for the user that most have inside and with a network namespace of its own. */
+void box_make_shell(void);
+/* That shell, when there is one, or a new box; NULL: all are in use. */
+struct box *box_take_shell(void);
+
 void box_init(struct box *b);
-/* build.c: makes a shell for a user inside, with a network namespace of its own. */
-void box_prepare(struct box *b, uint32_t uid, uint32_t gid);
-/* build.c: starts building, in the shell when it fits. fds[] are the descriptors of spec->fds; the box closes them all. */
-int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err);
+/* build.c: starts building, in the shell when it fits, or below the template that b->template names. With is_template
+ * the box becomes that template's own. fds[] are the descriptors of spec->fds, of which it takes what it uses. */
+int box_create(struct box *b, const struct box_spec *spec, struct template *is_template, int *fds, gb_error *err);
 /* Something can be read from the socket of the setup process. */
 void box_on_frame(struct box *b);
-/* The program or the setup process has ended. */
+/* The program, init or the setup process has ended. */
 void box_on_end(struct box *b);
 /* Looks at limits and peaks; ends the box when one is passed. */
 void box_sample(struct box *b, uint64_t now_usec);
+/* Reads the counters of its cgroups, tasks and disks into the report. */
+void box_measure(struct box *b);
 /* When box_sample wants to be called next (monotonic); 0: never. */
 uint64_t box_next_sample(const struct box *b);
 /* Removes what boxes of dead wardens left; done while this box runs, so that nobody waits for it. */
 void box_sweep(const struct box *b);
 void box_signal(struct box *b, int sig);
-/* Ends and reaps every process of the box. All children of this warden are of this box. */
+/* Ends and reaps every process of the box. */
 void box_kill(struct box *b);
 /* Kills everything inside and reads the last counters. What was started in the box is dead then. */
 void box_stop(struct box *b, enum warden_stop why);

@@ -12,9 +12,12 @@
 #include "kernel/mount.h"
 #include "kernel/privilege.h"
 #include "kernel/sys.h"
+#include "warden/loop.h"
 #include "warden/setup.h"
+#include "warden/template.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <linux/securebits.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,13 +25,17 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
-/* Host uids of boxes, when the warden is root: far from what systems hand out. */
+/* Host uids of boxes, when the warden is root: far from what systems hand out. Those of templates and their sessions
+ * come in blocks, of which the part that is mapped begins with the template's own. */
 #define BOX_UID_BASE 0x40000000U
-#define BOX_UID_MASK 0x3fffffffU
+#define BOX_UID_MASK 0x1fffffffU
+#define TEMPLATE_UID_BASE 0x60000000U
+#define TEMPLATE_UID_MASK 0x1fff0000U
 
 /* The box's user on the host. Without root there is only one choice: the caller. */
-static int choose_identity(struct box *b, uint32_t uid, uint32_t gid, gb_error *err)
+static int choose_identity(struct box *b, uint32_t uid, uint32_t gid, bool is_template, gb_error *err)
 {
         b->identity = (struct userns_map){
                 .uid_inside = uid, .gid_inside = gid, .uid_outside = geteuid(), .gid_outside = getegid(),
@@ -37,12 +44,16 @@ static int choose_identity(struct box *b, uint32_t uid, uint32_t gid, gb_error *
                 uint32_t random;
                 if (getrandom(&random, sizeof(random), 0) != sizeof(random))
                         return error_set(err, GB_E_INTERNAL, EIO, "cannot get random bytes for the box's user");
-                b->identity.uid_outside = b->identity.gid_outside = BOX_UID_BASE + (random & BOX_UID_MASK);
+                b->identity.uid_outside = b->identity.gid_outside =
+                        is_template ? TEMPLATE_UID_BASE + (random & TEMPLATE_UID_MASK) + uid : BOX_UID_BASE + (random & BOX_UID_MASK);
+                b->identity.more = is_template ? TEMPLATE_UIDS_MAX : 0;
         } else if (geteuid() == 0 && userns_is_initial()) {
                 return error_set(err, GB_E_UNENFORCEABLE, EPERM,
                                  "running as root without CAP_SYS_ADMIN (inside a container?): the box's user would be the "
                                  "host's root; run glovebox as an ordinary user, or with --cap-add SYS_ADMIN");
         }
+        b->host_uid = b->identity.uid_outside;
+        b->host_gid = b->identity.gid_outside;
         return 0;
 }
 
@@ -78,18 +89,20 @@ static int create_cgroup(struct box *b, gb_error *err)
 
 /* The request's descriptors, by what they are for. */
 struct sorted_fds {
-        int fixed[SETUP_REST]; /* payload and standard streams */
-        int sources[BOX_FDS_MAX];
+        struct setup_fds to; /* payload, standard streams, sources */
         const struct box_fd *rows[BOX_FDS_MAX]; /* of the sources */
         int n_sources;
 };
 
 static void sorted_fds_done(struct sorted_fds *s)
 {
-        for (int i = 0; i < SETUP_REST; i++)
-                safe_close(s->fixed[i]);
+        safe_close(s->to.payload);
+        for (int i = 0; i < 3; i++)
+                safe_close(s->to.stdio[i]);
+        safe_close(s->to.foreman);
+        safe_close(s->to.orders);
         for (int i = 0; i < s->n_sources; i++)
-                safe_close(s->sources[i]);
+                safe_close(s->to.sources[i]);
 }
 
 /* Remembers where on the host the box can write. */
@@ -106,37 +119,36 @@ static void note_device(struct box *b, const struct box_fd *row, int fd)
                 b->devices[b->n_devices++] = st.st_dev;
 }
 
-/* Takes all of fds[], also when it fails. */
+static int sort_descriptor(struct box *b, const struct box_fd *row, int *fd, struct sorted_fds *s, gb_error *err)
+{
+        int *place = row->role == BOX_FD_PAYLOAD ? &s->to.payload : row->role >= BOX_FD_STDIN && row->role <= BOX_FD_STDERR
+                   ? &s->to.stdio[row->role - BOX_FD_STDIN] : NULL;
+
+        if (row->role == BOX_FD_SOURCE) {
+                note_device(b, row, *fd);
+                s->rows[s->n_sources] = row;
+                place = &s->to.sources[s->n_sources++];
+                *place = -1;
+        } else if (row->role == BOX_FD_CGROUP && row->index < CGROUP_KIND_COUNT) {
+                place = &b->cgroup_parents[row->index];
+        }
+        if (!place || *place >= 0)
+                return error_set(err, GB_E_INTERNAL, EPROTO, "the request has a descriptor that has no place");
+        *place = TAKE_FD(*fd);
+        return 0;
+}
+
+/* Takes from fds[] what it has a place for; the rest stays the caller's. */
 static int sort_descriptors(struct box *b, int *fds, struct sorted_fds *s, gb_error *err)
 {
-        for (uint32_t i = 0; i < b->spec.n_fds; i++) {
-                const struct box_fd *fd = &b->spec.fds[i];
-                switch (fd->role) {
-                case BOX_FD_PAYLOAD:
-                case BOX_FD_STDIN:
-                case BOX_FD_STDOUT:
-                case BOX_FD_STDERR:
-                        safe_close(s->fixed[fd->role - BOX_FD_PAYLOAD]);
-                        s->fixed[fd->role - BOX_FD_PAYLOAD] = TAKE_FD(fds[i]);
-                        break;
-                case BOX_FD_CGROUP:
-                        if (fd->index >= CGROUP_KIND_COUNT || b->cgroup_parents[fd->index] >= 0)
-                                return error_set(err, GB_E_INTERNAL, EPROTO, "the request names a cgroup wrongly");
-                        b->cgroup_parents[fd->index] = TAKE_FD(fds[i]);
-                        break;
-                case BOX_FD_SOURCE:
-                        note_device(b, fd, fds[i]);
-                        s->rows[s->n_sources] = fd;
-                        s->sources[s->n_sources++] = TAKE_FD(fds[i]);
-                        break;
-                default:
-                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request has a descriptor of an unknown kind");
-                }
-        }
-        for (int i = 0; i < SETUP_REST; i++)
-                if (s->fixed[i] < 0)
-                        return error_set(err, GB_E_INTERNAL, EPROTO, "the request lacks a descriptor");
-        return 0;
+        int r = 0;
+
+        for (uint32_t i = 0; r == 0 && i < b->spec.n_fds; i++)
+                r = sort_descriptor(b, &b->spec.fds[i], &fds[i], s, err);
+        bool streams = s->to.stdio[0] >= 0 && s->to.stdio[1] >= 0 && s->to.stdio[2] >= 0;
+        if (r == 0 && (s->to.payload < 0 || (!b->session && !streams)))
+                return error_set(err, GB_E_INTERNAL, EPROTO, "the request lacks a descriptor");
+        return r;
 }
 
 static unsigned source_mount_flags(const struct box_fd *fd)
@@ -152,8 +164,8 @@ static int detach_source(const struct box *b, const struct box_fd *row, int *fd,
 
         if (row->flags & BOX_SOURCE_OWNED) {
                 struct userns_map map = {
-                        .uid_inside = row->owner_uid, .uid_outside = b->identity.uid_outside,
-                        .gid_inside = row->owner_gid, .gid_outside = b->identity.gid_outside,
+                        .uid_inside = row->owner_uid, .uid_outside = b->host_uid,
+                        .gid_inside = row->owner_gid, .gid_outside = b->host_gid,
                 };
                 idmap = userns_open(&map);
                 if (idmap < 0)
@@ -206,11 +218,12 @@ static pid_t clone_as(const struct box *b, struct clone_args *args)
 }
 
 /* Clones the setup process into its namespaces and gives it its identity. */
-static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, gb_error *err)
+static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, bool is_template, gb_error *err)
 {
         _cleanup_close_ int ours = -1, theirs = -1;
         struct setup setup = {
                 .uid = b->identity.uid_inside, .gid = b->identity.gid_inside, .host_network = host_network, .layers_off = layers_off,
+                .is_template = is_template,
         };
         struct clone_args args = {
                 .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
@@ -237,6 +250,8 @@ static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, gb
 
         b->setup_pid = pid;
         b->socket = TAKE_FD(ours);
+        loop_watch(b->socket, LOOP_BOX_FRAME, b);
+        loop_watch(b->setup_pidfd, LOOP_BOX_END, b);
         int r = userns_write_map(pid, &b->identity);
         if (r < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -r, "cannot map the box's user: %s%s", strerror(-r),
@@ -246,18 +261,35 @@ static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, gb
         return 0;
 }
 
-void box_prepare(struct box *b, uint32_t uid, uint32_t gid)
+static struct box *shell; /* made ahead; NULL: none */
+
+void box_make_shell(void)
 {
         gb_error err;
+        struct statfs st;
 
+        /* On a v2 host the first process must be born in its cgroup, which only a request brings; and the
+         * escape tests want their layers off from the start. */
+        bool v2 = statfs("/sys/fs/cgroup", &st) == 0 && st.f_type == CGROUP2_SUPER_MAGIC;
+        struct box *b = GLOVEBOX_TEST_LAYERS || v2 ? NULL : box_new();
+        if (!b)
+                return;
         /* When this cannot be done here, a run will find out again and tell. */
-        if (choose_identity(b, uid, gid, &err) == 0 && clone_setup(b, false, 0, &err) == 0) {
+        if (choose_identity(b, BOX_UID_DEFAULT, BOX_UID_DEFAULT, false, &err) == 0 && clone_setup(b, false, 0, false, &err) == 0) {
                 b->state = BOX_SHELL;
+                shell = b;
                 return;
         }
         box_kill(b);
         box_done(b);
-        box_init(b);
+}
+
+struct box *box_take_shell(void)
+{
+        struct box *b = shell;
+
+        shell = NULL;
+        return b && b->state == BOX_SHELL ? b : box_new();
 }
 
 static bool shell_fits(const struct box *b, const struct box_spec *spec)
@@ -273,62 +305,89 @@ static bool shell_fits(const struct box *b, const struct box_spec *spec)
 static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
 {
         static struct setup_order order;
-        int join[CGROUP_KIND_COUNT], n_join = 0, fds[BOX_FDS_MAX], n = 0, r = 0;
+        int n_join = 0, r;
 
-        if (b->has_cgroup)
-                n_join = cgroup_box_open_join(&b->cgroup, join);
+        if (b->has_cgroup && !b->session)
+                n_join = cgroup_box_open_join(&b->cgroup, sorted->to.join);
         if (n_join < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the box's cgroup: %s", strerror(-n_join));
         order = (struct setup_order){
-                .spec = b->spec, .n_join = (uint32_t)n_join, .n_sources = (uint32_t)sorted->n_sources,
+                .spec = b->spec, .has_stdio = !b->session, .is_template = sorted->to.foreman >= 0, .session = b->session,
+                .n_join = (uint32_t)n_join, .n_sources = (uint32_t)sorted->n_sources,
                 .detached = b->host_root, .landlock_abi = (uint32_t)landlock_abi(),
         };
-        for (int i = 0; i < SETUP_REST; i++)
-                fds[n++] = sorted->fixed[i];
-        for (int i = 0; i < n_join; i++)
-                fds[n++] = join[i];
-        /* There is room: each join file has its cgroup among the descriptors of the request. */
-        for (int i = 0; i < sorted->n_sources; i++) {
+        for (int i = 0; i < sorted->n_sources; i++)
                 order.mount_flags[i] = source_mount_flags(sorted->rows[i]);
-                fds[n++] = sorted->sources[i];
-        }
-        if (message_send(b->socket, &order, sizeof(order), fds, n) < 0)
-                r = error_set(err, GB_E_INTERNAL, errno, "the box's setup process is gone");
+        r = setup_order_send(b->socket, &order, &sorted->to);
         for (int i = 0; i < n_join; i++)
-                safe_close(join[i]);
-        return r;
+                safe_close(sorted->to.join[i]);
+        return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "the box's setup process is gone") : 0;
 }
 
-static int build(struct box *b, const struct box_spec *spec, struct sorted_fds *sorted, gb_error *err)
+/* The two sockets of a template: their ends go into its box, ours into the template. */
+static int make_template_sockets(struct template *t, struct sorted_fds *sorted, gb_error *err)
 {
-        bool fits = shell_fits(b, spec);
+        int foreman[2], orders[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, foreman) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        t->foreman = foreman[0];
+        sorted->to.foreman = foreman[1];
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, orders) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        t->orders = orders[0];
+        sorted->to.orders = orders[1];
+        return 0;
+}
+
+/* Namespaces of its own, or the shell that fits. */
+static int make_namespaces(struct box *b, const struct box_spec *spec, struct template *is_template, gb_error *err)
+{
+        if (b->template)
+                return template_make_shell(b->template, b, err);
+        if (!is_template && shell_fits(b, spec))
+                return 0;
+        int r = choose_identity(b, spec->uid, spec->gid, is_template, err);
+        return r < 0 ? r : clone_setup(b, spec->flags & BOX_NETWORK_HOST, spec->layers_off, is_template, err);
+}
+
+static int build(struct box *b, const struct box_spec *spec, struct template *is_template, struct sorted_fds *sorted, gb_error *err)
+{
         int r = create_cgroup(b, err);
 
-        if (r == 0 && !fits) {
-                r = choose_identity(b, spec->uid, spec->gid, err);
-                if (r == 0)
-                        r = clone_setup(b, spec->flags & BOX_NETWORK_HOST, spec->layers_off, err);
-        }
+        if (r == 0 && is_template)
+                r = make_template_sockets(is_template, sorted, err);
+        if (r == 0)
+                r = make_namespaces(b, spec, is_template, err);
         for (int i = 0; r == 0 && b->host_root && i < sorted->n_sources; i++)
-                r = detach_source(b, sorted->rows[i], &sorted->sources[i], err);
+                r = detach_source(b, sorted->rows[i], &sorted->to.sources[i], err);
         return r < 0 ? r : send_order(b, sorted, err);
 }
 
-int box_create(struct box *b, const struct box_spec *spec, int *fds, gb_error *err)
+int box_create(struct box *b, const struct box_spec *spec, struct template *is_template, int *fds, gb_error *err)
 {
-        _cleanup_(sorted_fds_done) struct sorted_fds sorted = {.fixed = {-1, -1, -1, -1}};
+        static struct sorted_fds sorted;
 
-        if (b->state == BOX_SHELL && !shell_fits(b, spec)) {
+        if (b->state == BOX_SHELL && (is_template || b->template || !shell_fits(b, spec))) {
+                struct channel *channel = b->channel;
+                struct template *template = b->template;
+                bool session = b->session;
                 box_kill(b);
                 box_done(b);
                 box_init(b);
+                b->channel = channel;
+                b->template = template;
+                b->session = session;
         }
+        memset(&sorted.to, -1, sizeof(sorted.to));
+        sorted.n_sources = 0;
         b->spec = *spec;
         b->asked_usec = monotonic_usec();
         b->host_root = privilege_is_host_root();
         int r = sort_descriptors(b, fds, &sorted, err);
         if (r == 0)
-                r = build(b, spec, &sorted, err);
+                r = build(b, spec, is_template, &sorted, err);
+        sorted_fds_done(&sorted);
         b->state = BOX_BUILDING;
         return r;
 }

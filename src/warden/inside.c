@@ -6,7 +6,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -86,4 +88,49 @@ uint64_t inside_unlinked_bytes(int proc, const dev_t *devices, size_t n_devices)
 
         for_each_number(proc, add_process, &u);
         return u.seen > DESCRIPTORS_MAX ? UINT64_MAX : u.bytes;
+}
+
+/* The number after "key" at the beginning of a line of a status file, in this base; UINT64_MAX: there is none. */
+static uint64_t status_value(const char *text, const char *key, int base)
+{
+        size_t length = strlen(key);
+
+        for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+                if (strncmp(line, key, length) == 0)
+                        return strtoull(line + length, NULL, base);
+        return UINT64_MAX;
+}
+
+pid_t inside_pid(int pidfd)
+{
+        char path[64], text[512];
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+        if (pidfd < 0 || file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+                return 0;
+        uint64_t pid = status_value(text, "Pid:", 10);
+        return pid > 1 && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+int inside_is_locked(pid_t pid, uid_t host_uid)
+{
+        static const char *const sets[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
+        char path[64], text[4096];
+        unsigned long ids[4];
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+        int r = pid > 1 ? file_read_at(AT_FDCWD, path, text, sizeof(text)) : -ESRCH;
+        if (r < 0)
+                return r;
+        const char *uids = strstr(text, "\nUid:");
+        if (!uids || sscanf(uids, "\nUid: %lu %lu %lu %lu", &ids[0], &ids[1], &ids[2], &ids[3]) != 4)
+                return -EPERM;
+        for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+                if (ids[i] != host_uid)
+                        return -EPERM;
+        for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
+                if (status_value(text, sets[i], 16) != 0)
+                        return -EPERM;
+        bool filtered = status_value(text, "Seccomp:", 10) == 2 && status_value(text, "Seccomp_filters:", 10) >= 2;
+        return filtered && status_value(text, "NoNewPrivs:", 10) == 1 ? 0 : -EPERM;
 }

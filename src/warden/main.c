@@ -1,178 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The warden: the only process of glovebox with privilege (root's, or that of a user over the
- * namespaces he made). A front starts it with one end of a SOCK_SEQPACKET pair as descriptor 3.
- * It serves one box at a time, in one thread:
+ * namespaces he made). A front starts it with one end of a SOCK_SEQPACKET pair as descriptor 3, and may give it a
+ * listening socket as descriptor 4 for other fronts of the same user. In one thread it serves boxes, sessions with
+ * their programs, and templates, each through a channel of its own (channel.h):
  *
  *   front --request + descriptors--> warden --clone3--> setup process --CLONE_PARENT--> init, program
  *   front <--event------------------ warden <--frames, pidfds, waitid--'
  *
- * While no request has come it makes a shell ahead (box.h), which most requests fit into.
+ * While no request has come it makes a shell ahead (box.h), which most first requests fit into.
  *
- * Should: obey a closed table of requests, each in some states only; end the box and itself when
- * the front is gone. Mustn't: parse text from anybody but the kernel, open a path it was given,
- * allocate, or print. Anything unexpected from the front ends it. */
+ * Should: obey a closed table of requests; end everything and itself when the front that started it is gone.
+ * Mustn't: parse text from anybody but the kernel, open a path it was given, allocate, or print. */
 #include "base/fd.h"
-#include "base/message.h"
 #include "kernel/privilege.h"
 #include "kernel/sys.h"
 #include "warden/box.h"
+#include "warden/channel.h"
+#include "warden/loop.h"
+#include "warden/program.h"
+#include "warden/session.h"
+#include "warden/template.h"
 
 #include <errno.h>
 #include <grp.h>
-#include <linux/magic.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/vfs.h>
 
-static struct box box;
-static struct warden_request request;
-
-static void send_event(uint32_t kind)
+static void on_box_frame(void *object)
 {
-        struct warden_event event = {
-                .version = WARDEN_PROTOCOL_VERSION, .kind = kind, .t_usec = monotonic_usec(),
-                .error = box.error, .report = box.report,
-        };
+        struct box *b = object;
 
-        while (send(WARDEN_SOCKET_FD, &event, sizeof(event), MSG_NOSIGNAL) < 0 && errno == EINTR)
-                ;
+        if (b->state != BOX_NONE && b->socket >= 0)
+                box_on_frame(b);
+        box_settle(b);
 }
 
-static void on_run(int *fds)
+static void on_box_end(void *object)
 {
-        gb_error *err = &box.error;
+        struct box *b = object;
 
-        if (box_create(&box, &request.spec, fds, err) < 0) {
-                box.failed = true;
-                box_stop(&box, WARDEN_STOP_NONE);
-        }
+        if (b->state != BOX_NONE)
+                box_on_end(b);
+        box_settle(b);
 }
 
-static void on_signal(int *fds)
+static void on_listen(void *object)
 {
-        if (request.value == SIGINT || request.value == SIGTERM)
-                box_signal(&box, (int)request.value);
+        channel_accept(WARDEN_LISTEN_FD);
 }
 
-static void on_stop(int *fds)
-{
-        box_stop(&box, WARDEN_STOP_ASKED);
-}
-
-/* A request that races with the end of its box is late, not wrong: it is ignored. */
-#define IN(state) (1U << (state))
-static const struct {
-        unsigned states, ignored;
-        void (*handle)(int *fds);
-} table[WARDEN_REQUEST_COUNT] = {
-        [WARDEN_RUN] = {IN(BOX_NONE) | IN(BOX_SHELL), 0, on_run},
-        [WARDEN_SIGNAL] = {IN(BOX_BUILDING) | IN(BOX_RUNNING), IN(BOX_NONE) | IN(BOX_SHELL), on_signal},
-        [WARDEN_STOP] = {IN(BOX_BUILDING) | IN(BOX_RUNNING), IN(BOX_NONE) | IN(BOX_SHELL), on_stop},
+static void (*const handlers[LOOP_KIND_COUNT])(void *object) = {
+        [LOOP_CHANNEL] = channel_serve,
+        [LOOP_LISTEN] = on_listen,
+        [LOOP_BOX_FRAME] = on_box_frame,
+        [LOOP_BOX_END] = on_box_end,
+        [LOOP_PROGRAM_FRAME] = program_on_frame,
+        [LOOP_PROGRAM_END] = program_on_end,
+        [LOOP_PROGRAM_TIMER] = program_on_timer,
+        [LOOP_TEMPLATE] = template_on_frame,
 };
 
-static bool request_valid(ssize_t size, uint32_t n_fds)
+static int timeout_msec(uint64_t next)
 {
-        if (size != (ssize_t)sizeof(request) || request.version != WARDEN_PROTOCOL_VERSION)
-                return false;
-        if (request.kind == 0 || request.kind >= WARDEN_REQUEST_COUNT)
-                return false;
-        if (request.kind != WARDEN_RUN)
-                return n_fds == 0;
-        if (!GLOVEBOX_TEST_LAYERS && request.spec.layers_off != 0)
-                return false;
-        return request.spec.n_fds == n_fds && request.spec.uid != 0 && request.spec.gid != 0;
-}
-
-/* False: the front is gone or broke the protocol. */
-static bool serve_request(void)
-{
-        int fds[BOX_FDS_MAX], n_fds;
-
-        ssize_t n = message_receive(WARDEN_SOCKET_FD, 0, &request, sizeof(request), fds, &n_fds);
-        bool valid = n > 0 && request_valid(n, (uint32_t)n_fds);
-        if (valid) {
-                if (table[request.kind].states & IN(box.state))
-                        table[request.kind].handle(fds);
-                else
-                        valid = table[request.kind].ignored & IN(box.state);
-        }
-        for (int i = 0; i < n_fds; i++)
-                safe_close(fds[i]);
-        return valid;
-}
-
-static int poll_timeout(void)
-{
-        uint64_t next = box_next_sample(&box), now = monotonic_usec();
+        uint64_t now = monotonic_usec();
 
         if (next == 0)
                 return -1;
         return next <= now ? 0 : (int)MIN((next - now + 999) / 1000, (uint64_t)60000);
 }
 
-/* Makes the next box ahead, for the user that most have inside. */
-static void prepare(void)
-{
-        struct statfs st;
-
-        box_init(&box);
-        /* On a v2 host the first process must be born in its cgroup, which only a request brings; and the
-         * escape tests want their layers off from the start. */
-        bool v2 = statfs("/sys/fs/cgroup", &st) == 0 && st.f_type == CGROUP2_SUPER_MAGIC;
-        if (!GLOVEBOX_TEST_LAYERS && !v2)
-                box_prepare(&box, BOX_UID_DEFAULT, BOX_UID_DEFAULT);
-}
-
-/* False: this warden was wanted for one box only. */
-static bool report_end(void)
-{
-        bool once = box.spec.flags & BOX_ONCE;
-
-        send_event(box.failed ? WARDEN_FAILED : WARDEN_ENDED);
-        box_done(&box);
-        if (once)
-                box_init(&box);
-        else
-                prepare();
-        return !once;
-}
-
 static void serve(void)
 {
-        for (;;) {
-                struct pollfd fds[] = {
-                        {.fd = WARDEN_SOCKET_FD, .events = POLLIN},
-                        {.fd = box.socket, .events = POLLIN},
-                        {.fd = box.setup_pidfd, .events = POLLIN},
-                        {.fd = box.program_ended ? -1 : box.program_pidfd, .events = POLLIN},
-                };
-                if (poll(fds, ARRAY_SIZE(fds), poll_timeout()) < 0 && errno != EINTR)
+        uint64_t next = 0;
+
+        while (!warden_over) {
+                next = session_next_tick();
+                if (loop_turn(timeout_msec(next), handlers) < 0)
                         return;
-                if (fds[1].revents)
-                        box_on_frame(&box);
-                if (fds[2].revents || fds[3].revents)
-                        box_on_end(&box);
-                if (box.executed && !box.announced) {
-                        box.announced = true;
-                        send_event(WARDEN_STARTED);
-                        if (box.state == BOX_RUNNING)
-                                box_sweep(&box);
-                }
-                box_sample(&box, monotonic_usec());
-                if (fds[0].revents && !serve_request())
-                        return;
-                if (box.state == BOX_DEAD && !report_end())
-                        return;
+                if (next > 0 && monotonic_usec() >= next)
+                        session_tick(monotonic_usec());
+                (void)template_replenish();
+        }
+}
+
+static void end_box(struct box *b, void *data)
+{
+        box_stop(b, WARDEN_STOP_NONE);
+        box_settle(b);
+}
+
+/* Each session has a dozen descriptors. */
+static void raise_descriptor_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+                limit.rlim_cur = limit.rlim_max;
+                (void)setrlimit(RLIMIT_NOFILE, &limit);
         }
 }
 
 int main(void)
 {
         struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
+        int listening = 0;
+        socklen_t size = sizeof(listening);
 
         /* A caller that ignores the ends of its children has handed that down; we must see them. */
         sigaction(SIGCHLD, &standard, NULL);
@@ -183,12 +119,21 @@ int main(void)
         prctl(PR_SET_NAME, "glovebox-warden");
         if (privilege_is_host_root() && setgroups(0, NULL) < 0)
                 return 1;
-        sys_close_range(WARDEN_SOCKET_FD + 1, ~0U, 0);
+        bool listens = getsockopt(WARDEN_LISTEN_FD, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening;
+        sys_close_range(listens ? WARDEN_LISTEN_FD + 1 : WARDEN_LISTEN_FD, ~0U, 0);
+        raise_descriptor_limit();
+        box_keep_private();
+        program_keep_private();
+        channel_keep_private();
+        if (loop_init() < 0)
+                return 1;
+        struct channel *first = channel_new(WARDEN_SOCKET_FD);
+        first->first = true;
+        if (listens)
+                loop_watch(WARDEN_LISTEN_FD, LOOP_LISTEN, NULL);
 
-        prepare();
+        box_make_shell();
         serve();
-        if (box.state != BOX_NONE)
-                box_stop(&box, WARDEN_STOP_NONE);
-        box_done(&box);
+        box_for_each(end_box, NULL);
         return 0;
 }

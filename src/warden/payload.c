@@ -31,7 +31,7 @@ bool payload_valid(const struct payload *p, size_t size)
 {
         if (size < sizeof(*p) || p->version != WARDEN_PROTOCOL_VERSION)
                 return false;
-        if (p->n_ops > BOX_OPS_MAX || p->n_commands == 0 || p->n_commands > BOX_COMMANDS_MAX)
+        if (p->n_ops > BOX_OPS_MAX || p->n_commands > BOX_COMMANDS_MAX)
                 return false;
         if (size < sizeof(*p) + p->n_ops * sizeof(p->ops[0]))
                 return false;

@@ -14,8 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WARDEN_PROTOCOL_VERSION 1
+#define WARDEN_PROTOCOL_VERSION 2
 #define WARDEN_SOCKET_FD 3 /* where the warden finds its end */
+#define WARDEN_LISTEN_FD 4 /* and, when it shall serve others too, where they connect */
+#define BOX_CONTROL_FD 20  /* where an interpreter finds its control channel */
+#define BOX_TEMPLATE_FD 21 /* where a template finds its orders */
 #define BOX_UID_DEFAULT 1000 /* of the user inside, and of its group */
 
 /* ---- descriptors that come with a box ---- */
@@ -27,6 +30,7 @@ enum box_fd_role {
         BOX_FD_STDERR,
         BOX_FD_CGROUP, /* index: enum cgroup_kind */
         BOX_FD_SOURCE, /* what an op binds; ops name it by its place among the sources */
+        BOX_FD_CHANNEL, /* WARDEN_CHANNEL, WARDEN_START: the warden's end of a new channel */
 };
 
 enum box_source_flags {
@@ -50,6 +54,14 @@ enum box_flags {
         BOX_UNIFIED_CONTROLLERS = 1 << 2,
         BOX_LANDLOCK = 1 << 3,
         BOX_ONCE = 1 << 4, /* the warden ends with this box */
+        BOX_CONTEXT = 1 << 5, /* WARDEN_START: an interpreter: the warden makes its streams and control channel */
+        BOX_WARM = 1 << 6,    /* WARDEN_START: forked from the session's template */
+        BOX_ROOT_INHERITED = 1 << 7, /* the ops are for on top of the template's root, not for a fresh one */
+};
+
+/* Which template: what the front calls it. The warden compares, no more. */
+struct template_key {
+        unsigned char bytes[32];
 };
 
 /* Layers that a build for the escape tests can leave out, to see what the others still stop. */
@@ -75,6 +87,9 @@ struct box_spec {
         uint64_t address_bytes; /* RLIMIT_AS, where no cgroup counts memory; 0: none */
         uint64_t processes;     /* RLIMIT_NPROC, where no cgroup counts tasks; 0: none */
         uint32_t cpus;          /* affinity, where no cgroup shares the cpu; 0: none */
+        struct template_key template; /* WARDEN_OPEN: all zero for none; WARDEN_TEMPLATE: its own */
+        uint64_t payload_hash;        /* sessions of one template with the same spec and hash are alike */
+        uint32_t pool;                /* WARDEN_OPEN with a template: how many more like this to have ready */
         uint32_t n_fds;
         struct box_fd fds[BOX_FDS_MAX];
 };
@@ -124,10 +139,16 @@ struct payload {
 
 /* ---- messages ---- */
 
+/* A channel is a socket between front and warden that stands for one thing: at first for nothing, then for a
+ * box with one program, a session, a program of a session, or a template. Its end is the end of that. */
 enum warden_request_kind {
-        WARDEN_RUN = 1, /* with the descriptors of spec.fds, in order */
-        WARDEN_SIGNAL,  /* value: SIGINT */
-        WARDEN_STOP,
+        WARDEN_RUN = 1,  /* free channel: a box with one program, ended together; descriptors of spec.fds, in order */
+        WARDEN_CHANNEL,  /* any channel: makes a further one of the descriptor */
+        WARDEN_TEMPLATE, /* free channel: a template */
+        WARDEN_OPEN,     /* free channel: a session */
+        WARDEN_START,    /* session: a program in it, on the channel that comes along */
+        WARDEN_SIGNAL,   /* box or program; value: SIGINT or SIGTERM */
+        WARDEN_STOP,     /* box or program */
         WARDEN_REQUEST_COUNT
 };
 
@@ -136,7 +157,7 @@ struct warden_request {
         uint32_t kind;
         uint32_t value;
         uint32_t reserved;
-        struct box_spec spec; /* for WARDEN_RUN */
+        struct box_spec spec; /* not for WARDEN_SIGNAL and WARDEN_STOP */
 };
 
 /* Why the warden ended a box by itself. */
@@ -150,10 +171,15 @@ enum warden_stop {
 };
 
 enum warden_event_kind {
-        WARDEN_STARTED = 1, /* user code runs */
+        WARDEN_STARTED = 1, /* user code runs. Of a program in a session, with descriptors: enum program_fds */
         WARDEN_FAILED,      /* nothing ran; error says why */
         WARDEN_ENDED,       /* everything inside is dead; report is filled */
+        WARDEN_OPENED,      /* the session stands; host_uid is set; descriptors: the workspace, then its cgroups */
+        WARDEN_READY,       /* the template waits for orders */
 };
+
+/* Descriptors of WARDEN_STARTED in a session; all but the first only of an interpreter (BOX_CONTEXT). */
+enum program_event_fd { STARTED_DEADLINE, STARTED_OUT, STARTED_ERR, STARTED_CONTROL };
 
 struct box_report {
         int32_t exit_code; /* -1: by a signal */
@@ -173,6 +199,9 @@ struct warden_event {
         uint32_t version;
         uint32_t kind;
         uint64_t t_usec;
+        uint32_t host_uid, host_gid; /* WARDEN_OPENED: who the box's user is on the host */
+        uint32_t cgroups;            /* WARDEN_OPENED: bit (1 << enum cgroup_kind) for each that comes along */
+        uint32_t warm;               /* WARDEN_OPENED, WARDEN_STARTED: from a template */
         gb_error error;
         struct box_report report;
 };

@@ -35,18 +35,17 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define ROOT_SIZE_BYTES (BOX_PAYLOAD_MAX + 1 * MIB)
 #define ROOT_INODES 1024
 #define SETUP_SOCKET_FD 3 /* in the place of the warden's socket to the front */
 
-static struct setup_order order;
-static int order_fds[BOX_FDS_MAX];
-
-static _noreturn_ void _printf_(4, 5) fail(const struct setup *s, int code, int errnum, const char *format, ...)
+_noreturn_ void setup_fail(const struct setup *s, int code, int errnum, const char *format, ...)
 {
         struct setup_frame frame = {.kind = SETUP_FAILED, .error = {.code = code, .errnum = errnum}};
 
@@ -59,10 +58,10 @@ static _noreturn_ void _printf_(4, 5) fail(const struct setup *s, int code, int 
 }
 
 /* A step that failed for a reason no policy can change. */
-static void check(const struct setup *s, int r, const char *what)
+void setup_check(const struct setup *s, int r, const char *what)
 {
         if (r < 0)
-                fail(s, GB_E_UNENFORCEABLE, -r, "cannot %s: %s", what, strerror(-r));
+                setup_fail(s, GB_E_UNENFORCEABLE, -r, "cannot %s: %s", what, strerror(-r));
 }
 
 static int negative(int r)
@@ -87,16 +86,15 @@ static void take_identity(const struct setup *s)
         /* The warden writes our maps, then one byte; it closes the socket when it could not. */
         if (read(s->socket, &go, 1) != 1)
                 _exit(1);
-        check(s, negative(setresgid(s->gid, s->gid, s->gid)), "take the box's group");
-        check(s, negative(setresuid(s->uid, s->uid, s->uid)), "take the box's user");
-        check(s, negative(unshare(CLONE_NEWPID | CLONE_NEWCGROUP)), "make a pid namespace");
-        check(s, negative(sethostname("glovebox", 8)), "set the box's host name");
+        setup_check(s, negative(setresgid(s->gid, s->gid, s->gid)), "take the box's group");
+        setup_check(s, negative(setresuid(s->uid, s->uid, s->uid)), "take the box's user");
+        setup_check(s, negative(sethostname("glovebox", 8)), "set the box's host name");
 }
 
 /* Objects that the kernel counts for each user, up to the user who made the namespace: a box must not use
  * up what its maker has. And nobody inside makes further namespaces, whatever the filter lets through. The
  * files belong to our user namespace; where /proc/sys is read-only (in a container) they stay as they are. */
-static void lower_user_limits(void)
+void setup_lower_user_limits(int proc)
 {
         static const char *const limits[][2] = {
                 {"max_inotify_instances", "16"}, {"max_inotify_watches", "16384"}, {"max_fanotify_groups", "0"},
@@ -105,13 +103,20 @@ static void lower_user_limits(void)
                 {"max_cgroup_namespaces", "0"},  {"max_time_namespaces", "0"},
                 /* not max_mnt_namespaces: every mount we still make is in one of its own for a moment */
         };
-        _cleanup_close_ int dir = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int dir = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         for (size_t i = 0; dir >= 0 && i < ARRAY_SIZE(limits); i++)
                 (void)file_write_at(dir, limits[i][0], limits[i][1]);
 }
 
-static void raise_loopback(const struct setup *s)
+static void lower_limits_by_path(void)
+{
+        _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        setup_lower_user_limits(proc);
+}
+
+void setup_raise_loopback(const struct setup *s)
 {
         struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 
@@ -119,7 +124,7 @@ static void raise_loopback(const struct setup *s)
                 return;
         _cleanup_close_ int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (sock >= 0) /* a kernel without IPv4 has no 127.0.0.1 to raise */
-                check(s, negative(ioctl(sock, SIOCSIFFLAGS, &request)), "raise the box's loopback");
+                setup_check(s, negative(ioctl(sock, SIOCSIFFLAGS, &request)), "raise the box's loopback");
 }
 
 /* A sibling of ours: its parent is the warden. Returns like fork(); the parent's end of a socket to
@@ -132,16 +137,16 @@ static pid_t clone_sibling(const struct setup *s, uint32_t frame_kind, int *ret_
                 .pidfd = (uint64_t)(uintptr_t)&pidfd,
         };
 
-        check(s, negative(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)), "make a socket pair");
+        setup_check(s, negative(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)), "make a socket pair");
         pid_t pid = sys_clone3(&args);
-        check(s, negative(pid), "start a process in the box");
+        setup_check(s, negative(pid), "start a process in the box");
         *ret_socket = pair[pid == 0 ? 1 : 0];
         safe_close(pair[pid == 0 ? 0 : 1]);
         if (pid > 0) {
                 send_frame(s, frame_kind, (uint32_t)pid, &pidfd, 1);
                 safe_close(pidfd);
                 /* Only now does it have a keeper: should we die before, it ends at the end of its socket. */
-                check(s, negative((int)write(*ret_socket, "k", 1)), "hand over a process of the box");
+                setup_check(s, negative((int)write(*ret_socket, "k", 1)), "hand over a process of the box");
         }
         return pid;
 }
@@ -175,10 +180,11 @@ static int receive_proc(const struct setup *s, int init)
         return fds[0];
 }
 
-static pid_t start_program(const struct setup *s, int *ret_socket)
+static pid_t start_program(const struct setup *s, bool entering, int *ret_socket)
 {
         struct program_layers layers = {
                 .seccomp = !(s->layers_off & BOX_LAYER_SECCOMP), .capabilities = !(s->layers_off & BOX_LAYER_CAPABILITIES),
+                .template = s->is_template, .files = entering,
         };
         pid_t pid = clone_sibling(s, SETUP_PROGRAM, ret_socket);
 
@@ -187,48 +193,36 @@ static pid_t start_program(const struct setup *s, int *ret_socket)
         return pid;
 }
 
-static int attach_root(const struct setup *s)
+int setup_attach_root(const struct setup *s)
 {
         struct mount_tmpfs_options options = {
                 .size_bytes = ROOT_SIZE_BYTES, .inodes = ROOT_INODES, .mode = 0755, .uid = s->uid, .gid = s->gid,
         };
         int root = mount_new_tmpfs(&options);
-        check(s, root, "make the box's root directory");
+        setup_check(s, root, "make the box's root directory");
 
         _cleanup_close_ int above = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        check(s, negative(above), "open the root directory");
-        check(s, mount_attach(root, above), "attach the box's root directory");
+        setup_check(s, negative(above), "open the root directory");
+        setup_check(s, mount_attach(root, above), "attach the box's root directory");
         return root;
 }
 
 /* ---- the order ---- */
 
-static void receive_order(const struct setup *s)
-{
-        int n_fds;
-
-        ssize_t n = message_receive(s->socket, 0, &order, sizeof(order), order_fds, &n_fds);
-        if (n == 0)
-                _exit(0); /* the warden has no use for us */
-        if (n != sizeof(order) || order.n_join > CGROUP_KIND_COUNT || order.n_sources > BOX_FDS_MAX ||
-            (uint32_t)n_fds != SETUP_REST + order.n_join + order.n_sources)
-                fail(s, GB_E_INTERNAL, EPROTO, "the warden's order to build a box is malformed");
-}
-
-static const struct payload *map_payload(const struct setup *s)
+const struct payload *setup_map_payload(const struct setup *s, int fd)
 {
         struct stat st;
 
-        if (fstat(order_fds[SETUP_PAYLOAD], &st) < 0 || st.st_size <= 0 || st.st_size > (off_t)BOX_PAYLOAD_MAX)
-                fail(s, GB_E_INTERNAL, EINVAL, "the box's payload has a wrong size");
-        int seals = fcntl(order_fds[SETUP_PAYLOAD], F_GET_SEALS);
+        if (fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size > (off_t)BOX_PAYLOAD_MAX)
+                setup_fail(s, GB_E_INTERNAL, EINVAL, "the box's payload has a wrong size");
+        int seals = fcntl(fd, F_GET_SEALS);
         if (seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK))
-                fail(s, GB_E_INTERNAL, EINVAL, "the box's payload is not sealed");
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, order_fds[SETUP_PAYLOAD], 0);
+                setup_fail(s, GB_E_INTERNAL, EINVAL, "the box's payload is not sealed");
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED)
-                fail(s, GB_E_INTERNAL, errno, "cannot map the box's payload: %s", strerror(errno));
+                setup_fail(s, GB_E_INTERNAL, errno, "cannot map the box's payload: %s", strerror(errno));
         if (!payload_valid(p, (size_t)st.st_size))
-                fail(s, GB_E_INTERNAL, EINVAL, "the box's payload is malformed");
+                setup_fail(s, GB_E_INTERNAL, EINVAL, "the box's payload is malformed");
         return p;
 }
 
@@ -243,31 +237,77 @@ static const char *op_hint(const struct box_op *op, int errnum)
         return "";
 }
 
-static void build_root(const struct setup *s, const struct payload *payload, int proc, int root)
+/* The ruleset under which programs write only where the policy says; -1: none is wanted. */
+static int make_ruleset(const struct setup *s, const struct setup_order *order, const struct payload *payload)
 {
-        struct root_plan plan = {
-                .payload = payload, .order = &order, .sources = order_fds + SETUP_REST + order.n_join, .proc = proc,
-        };
-        int fds[BOX_WRITABLE_MAX + 1];
+        int abi = (int)order->landlock_abi;
+
+        if (!(order->spec.flags & BOX_LANDLOCK) || s->layers_off & BOX_LAYER_LANDLOCK)
+                return -1;
+        int ruleset = landlock_ruleset_new(abi);
+        setup_check(s, ruleset, "make a Landlock ruleset");
+        for (uint32_t i = 0; i < payload->n_ops; i++) {
+                const struct box_op *op = &payload->ops[i];
+                if (!(op->flags & (BOX_OP_LANDLOCK_WRITE | BOX_OP_LANDLOCK_DEVICE)))
+                        continue;
+                _cleanup_close_ int fd = open(op->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                setup_check(s, negative(fd), "open a directory for Landlock");
+                setup_check(s, op->flags & BOX_OP_LANDLOCK_WRITE ? landlock_allow_all(ruleset, abi, fd)
+                                                                 : landlock_allow_devices(ruleset, abi, fd),
+                            "add a Landlock rule");
+        }
+        if (order->spec.flags & BOX_ROOT_WRITABLE) {
+                _cleanup_close_ int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+                setup_check(s, landlock_allow_all(ruleset, abi, fd), "add a Landlock rule");
+        }
+        return ruleset;
+}
+
+/* Tells the warden that the root stands, with what it needs of it. */
+static void send_built(const struct setup *s, const struct setup_order *order, const struct root_plan *plan, int ruleset,
+                       const char *workspace)
+{
+        int fds[BOX_WRITABLE_MAX + 3], n = 0;
+        uint32_t value = (uint32_t)plan->n_watch;
+
+        fds[n++] = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        setup_check(s, negative(fds[0]), "open the box's /proc");
+        memcpy(fds + n, plan->watch, sizeof(int) * (size_t)plan->n_watch);
+        n += plan->n_watch;
+        if (order->session && ruleset >= 0) {
+                value |= BUILT_RULESET;
+                fds[n++] = ruleset;
+        }
+        if (order->session) {
+                value |= BUILT_WORKSPACE;
+                fds[n++] = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+                setup_check(s, negative(fds[n - 1]), "open the workspace");
+        }
+        send_frame(s, SETUP_BUILT, value, fds, n);
+}
+
+int setup_build(const struct setup *s, const struct setup_order *order, struct setup_fds *fds, int proc, int root)
+{
+        const struct payload *payload = setup_map_payload(s, fds->payload);
+        struct root_plan plan = {.payload = payload, .order = order, .sources = fds->sources, .proc = proc};
 
         umask(0);
         int r = root_build(&plan, root);
         if (r < 0)
-                fail(s, GB_E_UNENFORCEABLE, -r, "cannot set up %s in the box: %s%s", plan.failed ? plan.failed->path : "the root",
-                     strerror(-r), plan.failed ? op_hint(plan.failed, -r) : "");
-        check(s, mount_pivot(root), "enter the box's root directory");
-        if (!(order.spec.flags & BOX_ROOT_WRITABLE))
-                check(s, mount_make_read_only(root), "make the box's root read-only");
-
-        fds[0] = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        check(s, negative(fds[0]), "open the box's /proc");
-        memcpy(fds + 1, plan.watch, sizeof(int) * (size_t)plan.n_watch);
-        send_frame(s, SETUP_BUILT, 0, fds, plan.n_watch + 1);
+                setup_fail(s, GB_E_UNENFORCEABLE, -r, "cannot set up %s in the box: %s%s", plan.failed ? plan.failed->path : "the root",
+                           strerror(-r), plan.failed ? op_hint(plan.failed, -r) : "");
+        if (!(order->spec.flags & BOX_ROOT_INHERITED)) {
+                setup_check(s, mount_pivot(root), "enter the box's root directory");
+                if (!(order->spec.flags & BOX_ROOT_WRITABLE))
+                        setup_check(s, mount_make_read_only(root), "make the box's root read-only");
+        }
+        int ruleset = make_ruleset(s, order, payload);
+        send_built(s, order, &plan, ruleset, payload->cwd);
+        return ruleset;
 }
 
-static void limit_program(const struct setup *s, pid_t pid)
+static void limit_program(const struct setup *s, const struct box_spec *spec, pid_t pid)
 {
-        const struct box_spec *spec = &order.spec;
         const struct {
                 int resource;
                 uint64_t value;
@@ -285,56 +325,28 @@ static void limit_program(const struct setup *s, pid_t pid)
                 {RLIMIT_NPROC, spec->processes, spec->processes > 0},
         };
 
-        if (s->layers_off & BOX_LAYER_RLIMITS)
-                return;
         for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
                 if (limits[i].set)
-                        check(s, rlimit_lower(pid, limits[i].resource, limits[i].value), "set the resource limits");
+                        setup_check(s, rlimit_lower(pid, limits[i].resource, limits[i].value), "set the resource limits");
 }
 
 /* Leaves the program the first `cpus` processors of our mask. The filter refuses sched_setaffinity,
  * so this holds; it is what is left where no cgroup shares the cpu. */
-static void pin_program(const struct setup *s, pid_t pid)
+static void pin_program(const struct setup *s, const struct box_spec *spec, pid_t pid)
 {
         cpu_set_t have, want;
         uint32_t n = 0;
 
-        if (order.spec.cpus == 0)
+        if (spec->cpus == 0)
                 return;
-        check(s, negative(sched_getaffinity(pid, sizeof(have), &have)), "read the cpu affinity");
+        setup_check(s, negative(sched_getaffinity(pid, sizeof(have), &have)), "read the cpu affinity");
         CPU_ZERO(&want);
-        for (int cpu = 0; cpu < CPU_SETSIZE && n < order.spec.cpus; cpu++)
+        for (int cpu = 0; cpu < CPU_SETSIZE && n < spec->cpus; cpu++)
                 if (CPU_ISSET(cpu, &have)) {
                         CPU_SET(cpu, &want);
                         n++;
                 }
-        check(s, negative(sched_setaffinity(pid, sizeof(want), &want)), "set the cpu affinity");
-}
-
-/* The ruleset under which the program writes only where the policy says; -1: none is wanted. */
-static int make_ruleset(const struct setup *s, const struct payload *payload)
-{
-        int abi = (int)order.landlock_abi;
-
-        if (!(order.spec.flags & BOX_LANDLOCK) || s->layers_off & BOX_LAYER_LANDLOCK)
-                return -1;
-        int ruleset = landlock_ruleset_new(abi);
-        check(s, ruleset, "make a Landlock ruleset");
-        for (uint32_t i = 0; i < payload->n_ops; i++) {
-                const struct box_op *op = &payload->ops[i];
-                if (!(op->flags & (BOX_OP_LANDLOCK_WRITE | BOX_OP_LANDLOCK_DEVICE)))
-                        continue;
-                _cleanup_close_ int fd = open(op->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-                check(s, negative(fd), "open a directory for Landlock");
-                check(s, op->flags & BOX_OP_LANDLOCK_WRITE ? landlock_allow_all(ruleset, abi, fd)
-                                                           : landlock_allow_devices(ruleset, abi, fd),
-                      "add a Landlock rule");
-        }
-        if (order.spec.flags & BOX_ROOT_WRITABLE) {
-                _cleanup_close_ int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-                check(s, landlock_allow_all(ruleset, abi, fd), "add a Landlock rule");
-        }
-        return ruleset;
+        setup_check(s, negative(sched_setaffinity(pid, sizeof(want), &want)), "set the cpu affinity");
 }
 
 static void wait_for_init(const struct setup *s, int socket)
@@ -347,25 +359,44 @@ static void wait_for_init(const struct setup *s, int socket)
                 pass_on_failure(s, &frame, n);
 }
 
-static void order_program(const struct setup *s, int socket, int ruleset)
+static void order_program(const struct setup *s, const struct setup_order *order, const struct setup_fds *given, int socket, int ruleset)
 {
-        struct program_order go = {.has_ruleset = ruleset >= 0, .n_join = order.n_join};
+        struct program_order go = {
+                .has_ruleset = ruleset >= 0, .has_control = order->has_control, .has_orders = order->is_template, .n_join = order->n_join,
+        };
         int fds[BOX_FDS_MAX], n = 0;
 
         for (int i = 0; i < 3; i++)
-                fds[n++] = order_fds[SETUP_STDIN + i];
+                fds[n++] = given->stdio[i];
         fds[n++] = s->socket;
-        fds[n++] = order_fds[SETUP_PAYLOAD];
+        fds[n++] = given->payload;
         if (ruleset >= 0)
                 fds[n++] = ruleset;
-        for (uint32_t i = 0; i < order.n_join; i++)
-                fds[n++] = order_fds[SETUP_REST + i];
+        if (go.has_control)
+                fds[n++] = given->control;
+        if (go.has_orders)
+                fds[n++] = given->orders;
+        for (uint32_t i = 0; i < order->n_join; i++)
+                fds[n++] = given->join[i];
         if (message_send(socket, &go, sizeof(go), fds, n) == 0)
                 return;
         /* It could not lock itself in and has said why. */
         struct setup_frame frame = {0};
         ssize_t size = message_receive(socket, 0, &frame, sizeof(frame), fds, &n);
         pass_on_failure(s, &frame, size);
+}
+
+static void start_foreman(const struct setup *s, int socket)
+{
+        int link;
+
+        if (clone_sibling(s, SETUP_FOREMAN, &link) == 0) {
+                char kept;
+                if (read(link, &kept, 1) != 1)
+                        _exit(1);
+                foreman_main(s, socket);
+        }
+        safe_close(link);
 }
 
 /* Of the warden's descriptors we keep one. Above all not the warden's ends of the sockets: that it is
@@ -381,27 +412,90 @@ static struct setup keep_socket(const struct setup *given)
         return s;
 }
 
+static void receive_order(const struct setup *s, struct setup_order *ret, struct setup_fds *ret_fds)
+{
+        int r = setup_order_receive(s->socket, ret, ret_fds);
+
+        if (r == -EPIPE)
+                _exit(0); /* the warden has no use for us */
+        if (r < 0)
+                setup_fail(s, GB_E_INTERNAL, EPROTO, "the warden's order to build a box is malformed");
+}
+
+/* The last steps before user code: the program's limits, our own capabilities, the word to go. */
+static _noreturn_ void let_go(const struct setup *s, const struct setup_order *order, const struct setup_fds *fds, pid_t pid, int program,
+                              int ruleset)
+{
+        if (!(s->layers_off & BOX_LAYER_RLIMITS))
+                limit_program(s, &order->spec, pid);
+        pin_program(s, &order->spec, pid);
+        setup_check(s, privilege_drop_capabilities(), "drop the capabilities");
+        order_program(s, order, fds, program, ruleset);
+        _exit(0);
+}
+
 _noreturn_ void setup_main(const struct setup *given)
 {
+        static struct setup_order order;
+        static struct setup_fds fds;
         const struct setup kept = keep_socket(given), *s = &kept;
         int program;
 
         take_identity(s);
+        setup_check(s, negative(unshare(CLONE_NEWPID | CLONE_NEWCGROUP)), "make a pid namespace");
         int init = start_init(s);
-        pid_t pid = start_program(s, &program);
-        raise_loopback(s);
-        lower_user_limits();
-        int root = attach_root(s);
+        pid_t pid = start_program(s, false, &program);
+        setup_raise_loopback(s);
+        if (!s->is_template) /* its sessions get theirs */
+                lower_limits_by_path();
+        int root = setup_attach_root(s);
         int proc = receive_proc(s, init);
 
-        receive_order(s);
-        const struct payload *payload = map_payload(s);
-        build_root(s, payload, proc, root);
-        limit_program(s, pid);
-        pin_program(s, pid);
-        int ruleset = make_ruleset(s, payload);
-        check(s, privilege_drop_capabilities(), "drop the capabilities");
+        receive_order(s, &order, &fds);
+        int ruleset = setup_build(s, &order, &fds, proc, root);
         wait_for_init(s, init);
-        order_program(s, program, ruleset);
+        if (order.session)
+                _exit(0); /* the waiting program sees the end of its socket and ends */
+        if (order.is_template)
+                start_foreman(s, fds.foreman);
+        let_go(s, &order, &fds, pid, program, ruleset);
+}
+
+/* Takes the namespaces of a box in which user code may run already. Not dumpable from before the first moment
+ * in which somebody inside could see us or our child. */
+static void join(int init_pidfd)
+{
+        if (prctl(PR_SET_DUMPABLE, 0) < 0 || setns(init_pidfd, BOX_NAMESPACES) < 0)
+                _exit(1);
+}
+
+_noreturn_ void setup_enter(const struct setup *given, int init_pidfd)
+{
+        static struct setup_order order;
+        static struct setup_fds fds;
+        int program;
+
+        join(init_pidfd);
+        const struct setup kept = keep_socket(given), *s = &kept;
+        take_identity(s);
+        pid_t pid = start_program(s, true, &program);
+        receive_order(s, &order, &fds);
+        (void)setup_map_payload(s, fds.payload); /* the program will trust it */
+        let_go(s, &order, &fds, pid, program, fds.ruleset);
+}
+
+_noreturn_ void setup_kill_all(int init_pidfd)
+{
+        int status;
+
+        join(init_pidfd);
+        pid_t pid = fork(); /* only a child is inside the pid namespace */
+        if (pid == 0) {
+                /* All at once: a process that is about to fork gets its signal first. Init and we are left out. */
+                kill(-1, SIGKILL);
+                _exit(0);
+        }
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
         _exit(0);
 }

@@ -3,6 +3,7 @@
 #define WARDEN_SETUP_H
 
 #include "base/macro.h"
+#include "kernel/userns.h"
 #include "warden/protocol.h"
 
 #include <stdbool.h>
@@ -13,24 +14,66 @@ struct setup {
         uint32_t uid, gid; /* inside */
         bool host_network;
         uint32_t layers_off;
+        bool is_template; /* programs that may fork into other namespaces, and namespaces for them, are wanted */
         int socket;
 };
 
-/* What the warden sends it when there is something to run, with these descriptors: the payload, the
- * three standard streams, the files through which the program joins its cgroups, and the sources. */
+#define BOX_NAMESPACES \
+        (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET)
+
+/* What it is told to do when there is something to run. */
 struct setup_order {
         struct box_spec spec;
-        uint32_t n_join;
+        uint32_t has_stdio;   /* the three standard streams of a program come along */
+        uint32_t has_control; /* and its control channel */
+        uint32_t has_ruleset; /* the box's Landlock ruleset comes along, it need not be made */
+        uint32_t is_template; /* the sockets of the foreman and of the interpreter come along */
+        uint32_t session;     /* no program: what later ones need is sent back */
+        uint32_t n_join;      /* files through which the program joins its cgroups */
         uint32_t n_sources;
         uint32_t detached; /* the warden, as root, has made the sources detached mounts already */
         uint32_t landlock_abi;
         uint32_t mount_flags[BOX_FDS_MAX]; /* enum mount_flags of each source */
 };
 
-enum setup_fd { SETUP_PAYLOAD, SETUP_STDIN, SETUP_STDOUT, SETUP_STDERR, SETUP_REST };
+/* Its descriptors, in the order in which they are sent; -1 where there is none. */
+struct setup_fds {
+        int payload, stdio[3], control, ruleset, foreman, orders;
+        int join[CGROUP_KIND_COUNT], sources[BOX_FDS_MAX];
+};
+int setup_order_send(int socket, const struct setup_order *order, const struct setup_fds *fds);
+/* -EPIPE: nobody has an order for us. */
+int setup_order_receive(int socket, struct setup_order *ret, struct setup_fds *ret_fds);
 
 /* Runs in a fresh child; ends by itself. */
 _noreturn_ void setup_main(const struct setup *given);
+/* The same for one more program in a box that stands: its init is at init_pidfd. */
+_noreturn_ void setup_enter(const struct setup *given, int init_pidfd);
+/* Enters a box that stands and kills everything in it but its init. */
+_noreturn_ void setup_kill_all(int init_pidfd);
+
+/* Says why the box cannot be built, and ends. */
+_noreturn_ void _printf_(4, 5) setup_fail(const struct setup *s, int code, int errnum, const char *format, ...);
+void setup_check(const struct setup *s, int r, const char *what);
+
+/* Steps that the init of a template's session takes by itself (foreman.c). */
+void setup_lower_user_limits(int proc);
+void setup_raise_loopback(const struct setup *s);
+int setup_attach_root(const struct setup *s);
+const struct payload *setup_map_payload(const struct setup *s, int fd);
+/* Builds the root directory below root, enters it and tells the warden. Returns the Landlock ruleset, -1: none. */
+int setup_build(const struct setup *s, const struct setup_order *order, struct setup_fds *fds, int proc, int root);
+
+/* ---- foreman.c ---- */
+
+/* What the warden asks of a template's foreman; with the socket through which the box's frames go. */
+struct foreman_order {
+        struct userns_map map; /* outside: in the template's user namespace */
+        uint32_t host_network;
+};
+
+/* Should: stay, and clone an init into fresh namespaces for every order. Mustn't: run anything of the image. */
+_noreturn_ void foreman_main(const struct setup *s, int socket);
 
 /* ---- root.c ---- */
 

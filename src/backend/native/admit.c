@@ -91,6 +91,7 @@ static void say_isolation(const struct native_host *h, const struct box_request 
         else
                 say(c, CONTROL_WORKSPACE, CONTROL_ENFORCED, "private tmpfs, size and inodes");
         say(c, CONTROL_OUTPUT, CONTROL_ENFORCED, "counted by the reader, then killed");
+        say(c, CONTROL_LAYOUT, CONTROL_ENFORCED, "fresh exec");
         say(c, CONTROL_CLEANUP, CONTROL_ENFORCED, "death of the pid namespace%s",
             h->cgroup.parent[CGROUP_UNIFIED] >= 0 ? " and cgroup.kill" : "");
 }

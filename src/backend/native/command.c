@@ -42,7 +42,7 @@ static int words_add(struct words *w, char *word, gb_error *err)
 }
 
 /* A new string with {file} and {out} replaced. */
-static char *expand(const char *word, const char *file)
+static char *expand(const char *word, const char *file, const char *out)
 {
         struct buffer b;
 
@@ -53,7 +53,7 @@ static char *expand(const char *word, const char *file)
                         r = buffer_add_string(&b, file);
                         at += 6;
                 } else if (strncmp(at, "{out}", 5) == 0) {
-                        r = buffer_add_string(&b, COMPILED_FILE);
+                        r = buffer_add_string(&b, out);
                         at += 5;
                 } else {
                         r = buffer_add(&b, at++, 1);
@@ -66,13 +66,13 @@ static char *expand(const char *word, const char *file)
         return b.data ? b.data : strdup("");
 }
 
-static int plan_command(struct box_plan *p, char *const *template, const char *file, char *const *args, gb_error *err)
+static int plan_command(struct box_plan *p, char *const *template, const char *file, const char *out, char *const *args, gb_error *err)
 {
         _cleanup_(words_free_ptr) struct words *w = calloc(1, sizeof(*w));
         int r = w ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
 
         for (size_t i = 0; r == 0 && template[i]; i++)
-                r = words_add(w, expand(template[i], file), err);
+                r = words_add(w, expand(template[i], file, out), err);
         for (size_t i = 0; r == 0 && args && args[i]; i++)
                 r = words_add(w, strdup(args[i]), err);
         if (r == 0)
@@ -118,22 +118,81 @@ static int plan_env(struct box_plan *p, const struct box_request *request, gb_er
         return r < 0 ? r : plan_words(p, w->list, &p->env, err);
 }
 
-int command_plan(struct box_plan *p, const struct box_request *request, gb_error *err)
+/* Compiles file where the language wants that, runs it; with the environment. */
+static int plan_run(struct box_plan *p, const struct box_request *request, const char *file, const char *out, gb_error *err)
 {
-        char file[BOX_PATH_MAX];
         int r = 0;
 
-        if ((size_t)snprintf(file, sizeof(file), BOX_CODE_DIR "/%s", request->code_name) >= sizeof(file))
-                return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the name of the code is too long");
         p->cwd = BOX_WORKSPACE;
         if (request->language->compile[0])
-                r = plan_command(p, request->language->compile, file, NULL, err);
+                r = plan_command(p, request->language->compile, file, out, NULL, err);
         if (r == 0)
-                r = plan_command(p, request->language->run, file, request->args, err);
+                r = plan_command(p, request->language->run, file, out, request->args, err);
         if (r == 0)
                 r = plan_env(p, request, err);
         if (r == 0 && p->commands[p->n_commands - 1].size + p->env.size > ARG_BYTES_MAX)
                 r = error_set(err, GB_E_LIMIT, E2BIG, "the arguments and variables of the program are more than %llu KB together",
                               ARG_BYTES_MAX / KIB);
         return r;
+}
+
+int command_plan(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        char file[BOX_PATH_MAX];
+
+        if ((size_t)snprintf(file, sizeof(file), BOX_CODE_DIR "/%s", request->code_name) >= sizeof(file))
+                return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the name of the code is too long");
+        return plan_run(p, request, file, COMPILED_FILE, err);
+}
+
+int command_plan_once(struct box_plan *p, const struct box_request *request, unsigned slot, gb_error *err)
+{
+        char dir[64], file[BOX_PATH_MAX], out[64];
+
+        snprintf(dir, sizeof(dir), BOX_CODE_DIR "/%u", slot);
+        snprintf(out, sizeof(out), COMPILED_FILE "-%u", slot);
+        if ((size_t)snprintf(file, sizeof(file), "%s/%s", dir, request->code_name) >= sizeof(file))
+                return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the name of the code is too long");
+        int r = plan_dir(p, dir, 0755, 0, err);
+        if (r == 0)
+                r = plan_file(p, file, request->code, request->code_size, 0444, err);
+        return r < 0 ? r : plan_run(p, request, file, out, err);
+}
+
+/* How each runner is started; the first word is in the place of the language's own. */
+static const struct {
+        const char *name;
+        char *words[8];
+} runners[] = {
+        {"python", {NULL, (char *)(uintptr_t)"-c", (char *)(uintptr_t)"import sys; sys.path.insert(0, '" BOX_RUNNER_DIR "'); "
+                    "import glovebox_runner; glovebox_runner.main(['', '20'])", NULL}},
+        {"bash", {NULL, (char *)(uintptr_t)"--norc", (char *)(uintptr_t)"--noprofile", (char *)(uintptr_t)"-c",
+                  (char *)(uintptr_t)". " BOX_RUNNER_DIR "/bash_runner.bash; eval \"$__gb_loop\"", (char *)(uintptr_t)"bash", NULL}},
+        {"node", {NULL, (char *)(uintptr_t)BOX_RUNNER_DIR "/node_runner.js", NULL}},
+};
+
+int command_plan_context(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        const struct language *l = request->language;
+
+        p->cwd = BOX_WORKSPACE;
+        for (size_t i = 0; l->context && i < ARRAY_SIZE(runners); i++) {
+                if (strcmp(runners[i].name, l->context) != 0)
+                        continue;
+                char *words[ARRAY_SIZE(runners[i].words)];
+                memcpy(words, runners[i].words, sizeof(words));
+                words[0] = l->run[0];
+                int r = plan_command(p, words, "", "", NULL, err);
+                return r < 0 ? r : plan_env(p, request, err);
+        }
+        return error_set(err, GB_E_USAGE, EINVAL, "%s keeps no state from run to run; languages with contexts are python, bash and node", l->name);
+}
+
+int command_plan_template(struct box_plan *p, const struct box_request *request, const struct template *template, gb_error *err)
+{
+        char *words[] = {template->python, (char *)(uintptr_t)BOX_RUNNER_DIR "/glovebox_template.py", NULL};
+
+        p->cwd = BOX_WORKSPACE;
+        int r = plan_command(p, words, "", "", template->modules, err);
+        return r < 0 ? r : plan_env(p, request, err);
 }

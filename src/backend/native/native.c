@@ -8,19 +8,16 @@
 #include "backend/native/command.h"
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
+#include "backend/native/session.h"
+#include "backend/native/warden.h"
 #include "base/fd.h"
 #include "base/message.h"
-#include "base/path.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct backend_box {
@@ -35,71 +32,10 @@ static struct {
         pid_t pid;
 } prepared = {.socket = -1};
 
-/* The warden's descriptors: nothing of ours but its end of the socket. */
-static int spawn_actions(posix_spawn_file_actions_t *actions, int socket)
-{
-        int r = posix_spawn_file_actions_adddup2(actions, socket, WARDEN_SOCKET_FD);
-
-        for (int fd = 0; r == 0 && fd < (GLOVEBOX_SANITIZED ? 2 : 3); fd++)
-                r = posix_spawn_file_actions_addopen(actions, fd, "/dev/null", O_RDWR, 0);
-        return r;
-}
-
-/* posix_spawn and not fork: the caller may be large, or have threads. Returns a positive errno. */
-static int spawn(const char *path, int socket, pid_t *ret_pid)
-{
-        static char *const argv[] = {(char *)(uintptr_t)"glovebox-warden", NULL}, *const env[] = {NULL};
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        sigset_t none;
-
-        int r = posix_spawn_file_actions_init(&actions);
-        if (r != 0)
-                return r;
-        r = posix_spawnattr_init(&attributes);
-        if (r == 0) {
-                sigemptyset(&none);
-                r = posix_spawnattr_setsigmask(&attributes, &none);
-                if (r == 0)
-                        r = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-                if (r == 0)
-                        r = spawn_actions(&actions, socket);
-                if (r == 0)
-                        r = posix_spawn(ret_pid, path, &actions, &attributes, argv, env);
-                posix_spawnattr_destroy(&attributes);
-        }
-        posix_spawn_file_actions_destroy(&actions);
-        return r;
-}
-
-static int spawn_warden(int *ret_socket, pid_t *ret_pid, gb_error *err)
-{
-        _cleanup_free_ char *path = NULL;
-        _cleanup_close_ int ours = -1, theirs = -1;
-        int pair[2];
-
-        int r = path_libexec("glovebox-warden", &path);
-        if (r < 0)
-                return error_set(err, GB_E_INTERNAL, -r, "cannot find the warden: %s", strerror(-r));
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
-        ours = pair[0];
-        theirs = pair[1];
-        r = spawn(path, theirs, ret_pid);
-        if (r != 0)
-                return error_set(err, GB_E_INTERNAL, r, "cannot start the warden %s: %s; reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR",
-                                 path, strerror(r));
-        /* It was born on our processor and would wait there for us. What it does now takes longer than
-         * what we have left to do, so it goes first. */
-        sched_yield();
-        *ret_socket = TAKE_FD(ours);
-        return 0;
-}
-
 static void native_prepare(void)
 {
         if (prepared.socket < 0)
-                (void)spawn_warden(&prepared.socket, &prepared.pid, NULL); /* start() tries again and tells */
+                (void)warden_spawn(-1, &prepared.socket, &prepared.pid, NULL); /* start() tries again and tells */
 }
 
 static int take_warden(struct backend_box *box, gb_error *err)
@@ -109,42 +45,7 @@ static int take_warden(struct backend_box *box, gb_error *err)
                 box->warden = prepared.pid;
                 return 0;
         }
-        return spawn_warden(&box->socket, &box->warden, err);
-}
-
-static int plan_descriptors(struct box_plan *plan, const struct native_host *host, const struct box_request *request,
-                            gb_error *err)
-{
-        int r = 0;
-
-        for (uint32_t i = 0; r == 0 && i < 3; i++)
-                r = plan_fd(plan, BOX_FD_STDIN + i, 0, request->stdio[i], false, err);
-        for (uint32_t kind = 0; r == 0 && kind < CGROUP_KIND_COUNT; kind++)
-                if (host->cgroup.parent[kind] >= 0)
-                        r = plan_fd(plan, BOX_FD_CGROUP, kind, host->cgroup.parent[kind], false, err);
-        if (r < 0)
-                return r;
-        int payload = plan_seal(plan, err);
-        return payload < 0 ? payload : plan_fd(plan, BOX_FD_PAYLOAD, 0, payload, true, err);
-}
-
-/* The escape tests switch off one layer at a time, in a build made for that. */
-static uint32_t test_layers_off(void)
-{
-#if GLOVEBOX_TEST_LAYERS
-        static const struct {
-                const char *name;
-                uint32_t layer;
-        } layers[] = {
-                {"seccomp", BOX_LAYER_SECCOMP}, {"landlock", BOX_LAYER_LANDLOCK}, {"capabilities", BOX_LAYER_CAPABILITIES},
-                {"cgroup", BOX_LAYER_CGROUP},   {"rlimits", BOX_LAYER_RLIMITS},   {"network", BOX_LAYER_NETWORK},
-        };
-        const char *off = getenv("GLOVEBOX_TEST_LAYER_OFF");
-        for (size_t i = 0; off && i < ARRAY_SIZE(layers); i++)
-                if (strcmp(off, layers[i].name) == 0)
-                        return layers[i].layer;
-#endif
-        return 0;
+        return warden_spawn(-1, &box->socket, &box->warden, err);
 }
 
 static int start_box(const struct box_request *request, const struct native_host *host, struct backend_box *box,
@@ -160,14 +61,14 @@ static int start_box(const struct box_request *request, const struct native_host
 
         message->version = WARDEN_PROTOCOL_VERSION;
         message->kind = WARDEN_RUN;
-        message->spec.layers_off = test_layers_off();
+        message->spec.layers_off = warden_layers_off();
         int r = native_admit(host, request, &message->spec, ret_controls, err);
         if (r == 0)
                 r = root_plan(plan, request, err);
         if (r == 0)
                 r = command_plan(plan, request, err);
         if (r == 0)
-                r = plan_descriptors(plan, host, request, err);
+                r = plan_descriptors(plan, host, request->stdio, err);
         if (r == 0)
                 r = take_warden(box, err);
         if (r < 0)
@@ -182,27 +83,17 @@ static int start_box(const struct box_request *request, const struct native_host
         return 0;
 }
 
-/* The end of its socket tells a warden to end its box and itself. It is waited for, so that nothing
- * is left to whoever inherits our orphans. */
-static void end_warden(int *socket, pid_t pid)
-{
-        *socket = safe_close(*socket);
-        if (pid > 0)
-                while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                        ;
-}
-
 static void native_forget(void)
 {
         if (prepared.socket >= 0)
-                end_warden(&prepared.socket, prepared.pid);
+                warden_end(&prepared.socket, prepared.pid);
 }
 
 static void native_free(struct backend_box *box)
 {
         if (!box)
                 return;
-        end_warden(&box->socket, box->warden);
+        warden_end(&box->socket, box->warden);
         free(box);
 }
 DEFINE_CLEANUP(struct backend_box, native_free)
@@ -230,7 +121,7 @@ static int native_event_fd(const struct backend_box *box)
         return box->socket;
 }
 
-static void fill_end(struct box_end *end, const struct box_report *report)
+void warden_fill_end(struct box_end *end, const struct box_report *report)
 {
         *end = (struct box_end){
                 .exit_code = report->exit_code,
@@ -271,7 +162,7 @@ static int native_next_event(struct backend_box *box, struct box_event *ret, gb_
                 return 0;
         case WARDEN_ENDED:
                 ret->kind = BOX_EVENT_ENDED;
-                fill_end(&ret->end, &event.report);
+                warden_fill_end(&ret->end, &event.report);
                 box->over = true;
                 return 0;
         default:
@@ -310,4 +201,16 @@ const struct backend backend_native = {
         .signal = native_signal,
         .stop = native_stop,
         .free = native_free,
+        .session_open = session_native_open,
+        .session_workspace = session_native_workspace,
+        .session_owner = session_native_owner,
+        .session_usage = session_native_usage,
+        .session_event_fd = session_native_event_fd,
+        .session_free = session_native_free,
+        .program_start = program_native_start,
+        .program_event_fd = program_native_event_fd,
+        .program_next_event = program_native_next_event,
+        .program_signal = program_native_signal,
+        .program_stop = program_native_stop,
+        .program_free = program_native_free,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/native/payload.h"
 
+#include "backend/native/admit.h"
 #include "base/fd.h"
 
 #include <errno.h>
@@ -204,4 +205,19 @@ int plan_seal(const struct box_plan *p, gb_error *err)
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "cannot write the box's payload: %s", strerror(-r));
         return TAKE_FD(fd);
+}
+
+int plan_descriptors(struct box_plan *p, const struct native_host *host, const int *stdio, gb_error *err)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; r == 0 && stdio && i < 3; i++)
+                r = plan_fd(p, BOX_FD_STDIN + i, 0, stdio[i], false, err);
+        for (uint32_t kind = 0; r == 0 && kind < CGROUP_KIND_COUNT; kind++)
+                if (host->cgroup.parent[kind] >= 0)
+                        r = plan_fd(p, BOX_FD_CGROUP, kind, host->cgroup.parent[kind], false, err);
+        if (r < 0)
+                return r;
+        int payload = plan_seal(p, err);
+        return payload < 0 ? payload : plan_fd(p, BOX_FD_PAYLOAD, 0, payload, true, err);
 }

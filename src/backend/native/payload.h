@@ -43,6 +43,11 @@ int plan_fd(struct box_plan *p, enum box_fd_role role, uint32_t index, int fd, b
 /* A NULL-terminated list of words, each stored with its NUL. */
 int plan_words(struct box_plan *p, char *const *words, struct payload_range *ret, gb_error *err);
 
+struct native_host;
+/* The standard streams (unless NULL), the places for cgroups and the sealed payload: all that a request brings but its
+ * sources. Returns 0 or a negative errno. */
+int plan_descriptors(struct box_plan *p, const struct native_host *host, const int *stdio, gb_error *err);
+
 /* The sealed payload; a descriptor or a negative errno. */
 int plan_seal(const struct box_plan *p, gb_error *err);
 

@@ -7,6 +7,7 @@
 #include "backend/native/root.h"
 
 #include "base/fd.h"
+#include "base/path.h"
 #include "kernel/sys.h"
 
 #include <dirent.h>
@@ -18,6 +19,8 @@
 #include <sys/sysmacros.h>
 
 #define SHM_SIZE_MAX (64 * MIB)
+#define CODE_SIZE_BYTES (2 * CODE_BYTES_MAX) /* of the place for code in a session */
+#define CODE_INODES 1024
 #define ETC_COPY_MAX (256 * KIB) /* larger files of /etc are bound, not copied */
 
 /* What all programs need of the host's /etc, and nobody's secret; languages name what else they need. */
@@ -104,7 +107,7 @@ static int plan_made_up_etc(struct box_plan *p, const struct box_request *reques
         for (size_t i = 0; i < ARRAY_SIZE(host_etc); i++)
                 if ((r = plan_etc_entry(p, host_etc[i], err)) < 0)
                         return r;
-        for (size_t i = 0; request->language->etc[i]; i++)
+        for (size_t i = 0; request->language && request->language->etc[i]; i++)
                 if ((r = plan_etc_entry(p, request->language->etc[i], err)) < 0)
                         return r;
         if (!host_network)
@@ -228,29 +231,102 @@ static int plan_workspace(struct box_plan *p, const struct box_request *request,
                         return fd;
                 r = plan_bind(p, BOX_WORKSPACE, fd, BOX_SOURCE_OWNED | BOX_SOURCE_WRITABLE, false, err);
         }
-        return r < 0 ? r : plan_symlink(p, "/workspace", "sandbox", err);
+        return r;
 }
 
-int root_plan(struct box_plan *p, const struct box_request *request, gb_error *err)
+/* The file systems of its own that every box has on its root. */
+static int plan_private(struct box_plan *p, const struct box_request *request, gb_error *err)
 {
         const struct policy *policy = request->policy;
-        char code_path[BOX_PATH_MAX];
 
-        int r = request->rootfs ? plan_image_root(p, request->rootfs, err) : plan_host_root(p, request, err);
-        if (r == 0)
-                r = plan_devices(p, err);
-        if (r == 0)
-                r = plan_special(p, BOX_OP_PROC, "/proc", err);
+        int r = plan_special(p, BOX_OP_PROC, "/proc", err);
         if (r == 0)
                 r = plan_tmpfs(p, "/tmp", policy->tmp_size_bytes, policy->inode_limit, 01777, err);
         if (r == 0)
                 r = plan_tmpfs(p, "/dev/shm", MIN(policy->tmp_size_bytes, SHM_SIZE_MAX), policy->inode_limit, 01777, err);
+        return r < 0 ? r : plan_workspace(p, request, err);
+}
+
+static int plan_root(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        int r = request->rootfs ? plan_image_root(p, request->rootfs, err) : plan_host_root(p, request, err);
+
         if (r == 0)
-                r = plan_workspace(p, request, err);
+                r = plan_devices(p, err);
         if (r == 0)
-                r = plan_mounts(p, request, err);
+                r = plan_private(p, request, err);
+        if (r == 0)
+                r = plan_symlink(p, "/workspace", "sandbox", err);
+        return r < 0 ? r : plan_mounts(p, request, err);
+}
+
+int root_plan(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        char code_path[BOX_PATH_MAX];
+
+        int r = plan_root(p, request, err);
         if (r < 0)
                 return r;
         snprintf(code_path, sizeof(code_path), BOX_CODE_DIR "/%s", request->code_name);
         return plan_file(p, code_path, request->code, request->code_size, 0444, err);
+}
+
+/* Puts a file of ours into the box. */
+static int plan_runner_file(struct box_plan *p, const char *name, gb_error *err)
+{
+        _cleanup_free_ char *path = NULL;
+        char inside[BOX_PATH_MAX];
+        struct stat st;
+
+        int r = path_runner(name, &path);
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, -r, "out of memory");
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot open %s: %s; reinstall glovebox, or set GLOVEBOX_RUNNER_DIR", path,
+                                 strerror(errno));
+        snprintf(inside, sizeof(inside), BOX_RUNNER_DIR "/%s", name);
+        return plan_file_from(p, inside, fd, (size_t)st.st_size, err);
+}
+
+static int plan_runner_files(struct box_plan *p, const char *const *names, gb_error *err)
+{
+        int r = 0;
+
+        for (; r == 0 && *names; names++)
+                r = plan_runner_file(p, *names, err);
+        return r;
+}
+
+static const char *const python_runner[] = {"glovebox_runner.py", "glovebox_runner_results.py", "glovebox_runner_run.py", NULL};
+
+int root_plan_session(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        static const char *const other_runners[] = {"bash_runner.bash", "node_runner.js", NULL};
+
+        int r = plan_root(p, request, err);
+        if (r == 0)
+                r = plan_runner_files(p, python_runner, err);
+        if (r == 0)
+                r = plan_runner_files(p, other_runners, err);
+        return r < 0 ? r : plan_tmpfs(p, BOX_CODE_DIR, CODE_SIZE_BYTES, CODE_INODES, 0755, err);
+}
+
+int root_plan_inherited(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        int r = plan_dir(p, "/dev", 0755, BOX_OP_LANDLOCK_DEVICE, err);
+
+        if (r == 0)
+                r = plan_special(p, BOX_OP_DEVPTS, "/dev/pts", err);
+        if (r == 0)
+                r = plan_private(p, request, err);
+        return r < 0 ? r : plan_tmpfs(p, BOX_CODE_DIR, CODE_SIZE_BYTES, CODE_INODES, 0755, err);
+}
+
+int root_plan_template(struct box_plan *p, const struct box_request *request, gb_error *err)
+{
+        static const char *const own[] = {"glovebox_template.py", "_glovebox.abi3.so", NULL};
+
+        int r = root_plan_session(p, request, err);
+        return r < 0 ? r : plan_runner_files(p, own, err);
 }

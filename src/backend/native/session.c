@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session is a channel to the warden and what came with its opening: the workspace, and the cgroups to read from.
+ * A program is a channel of its own. When a template is to be used, the request for its first child is sent right
+ * behind that for the session, so that nobody waits for two answers. */
+#include "backend/native/session.h"
+
+#include "backend/native/admit.h"
+#include "backend/native/command.h"
+#include "backend/native/payload.h"
+#include "backend/native/root.h"
+#include "backend/native/template.h"
+#include "backend/native/warden.h"
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/message.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#define ANSWER_USEC (BUILD_TIMEOUT_USEC + 5000000ULL)
+#define ONCE_SLOTS 16 /* programs that run once, at a time: each has a directory for its code */
+
+struct backend_program {
+        int channel;
+        bool over; /* its last event was read */
+};
+
+struct backend_session {
+        int channel;
+        int workspace;
+        int cgroups[CGROUP_KIND_COUNT];
+        bool unified;
+        bool warm; /* its interpreters come from a template */
+        uid_t host_uid;
+        gid_t host_gid;
+        uid_t uid;
+        gid_t gid;
+        int first; /* channel of the child that was asked for ahead; -1: none, or taken */
+        unsigned next_slot;
+};
+
+/* ---- the host, looked at once ---- */
+
+static const struct native_host *host_once(void)
+{
+        static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+        static struct native_host host;
+        static bool known;
+
+        pthread_mutex_lock(&mutex);
+        if (!known)
+                native_host_probe(&host, true);
+        known = true;
+        pthread_mutex_unlock(&mutex);
+        return &host;
+}
+
+/* ---- requests ---- */
+
+static struct warden_request *request_new(uint32_t kind)
+{
+        struct warden_request *m = calloc(1, sizeof(*m));
+
+        if (m) {
+                m->version = WARDEN_PROTOCOL_VERSION;
+                m->kind = kind;
+        }
+        return m;
+}
+
+static int request_send(int channel, struct warden_request *m, const struct box_plan *plan, gb_error *err)
+{
+        m->spec.n_fds = plan->n_fds;
+        memcpy(m->spec.fds, plan->fds, sizeof(plan->fds[0]) * plan->n_fds);
+        int r = message_send(channel, m, sizeof(*m), plan->fd_values, (int)plan->n_fds);
+        return r < 0 ? error_set(err, GB_E_LOST, -r, "the session is gone: %s", strerror(-r)) : 0;
+}
+
+/* Asks for a program; its channel is returned. The plan may be empty. */
+static int request_program(struct backend_session *s, uint32_t flags, struct box_plan *plan, int *ret_channel, gb_error *err)
+{
+        _cleanup_free_ struct warden_request *m = request_new(WARDEN_START);
+        int pair[2];
+
+        if (!m || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a channel for a program: %s", strerror(errno));
+        m->spec.flags = flags;
+        int r = plan_fd(plan, BOX_FD_CHANNEL, 0, pair[1], true, err);
+        if (r == 0)
+                r = request_send(s->channel, m, plan, err);
+        if (r < 0)
+                safe_close(pair[0]);
+        else
+                *ret_channel = pair[0];
+        return r;
+}
+
+/* ---- whether and how a template can be used ---- */
+
+struct warmth {
+        bool use;
+        bool inherits; /* its root is the template's */
+        struct template_key key;
+        uint32_t pool;
+        char note[TEMPLATE_WHY_MAX], why[TEMPLATE_WHY_MAX];
+};
+
+/* Why a template cannot serve this request; NULL: it can. */
+static const char *why_cold(const struct session_request *q, const struct native_host *host)
+{
+        bool own_root = q->policy->n_mounts > 0 || !q->policy->read_only;
+
+        if (!q->template)
+                return "";
+        if (!q->policy->warm)
+                return "the policy says warm: false";
+        if (warden_layers_off() != 0)
+                return "not in a build with layers off";
+        if (q->policy->network_mode == NETWORK_HOST)
+                return "the host's network cannot be joined from a template";
+        if (!host->cgroup.memory || !host->cgroup.pids)
+                return "memory and tasks are not counted by cgroups";
+        if (!host->host_root && (own_root || q->workspace_fd >= 0))
+                return "without root a template's sessions have no directories of the host";
+        if ((q->rootfs || q->template->rootfs) && (!q->rootfs || !q->template->rootfs || strcmp(q->rootfs, q->template->rootfs) != 0))
+                return "the template is of another image";
+        return NULL;
+}
+
+static void decide_warmth(const struct session_request *q, const struct native_host *host, struct warmth *w)
+{
+        const char *why = why_cold(q, host);
+
+        *w = (struct warmth){0};
+        if (why) {
+                snprintf(w->why, sizeof(w->why), "%s", why);
+                return;
+        }
+        w->use = template_ensure(q->template, host, &w->key, w->note, w->why) == 0;
+        w->inherits = q->policy->n_mounts == 0 && q->policy->read_only;
+        w->pool = q->template->pool;
+}
+
+static void say_warmth(const struct session_request *q, const struct warmth *w, struct controls *c)
+{
+        struct control_status *s = &c->status[CONTROL_LAYOUT];
+
+        if (w->use) {
+                s->state = CONTROL_WEAKER;
+                snprintf(s->how, sizeof(s->how), "forked from the template %.32s: shared with its other sessions%s%.50s", q->template->name,
+                         w->note[0] ? "; it lacks " : "", w->note);
+        } else if (w->why[0]) {
+                snprintf(s->how, sizeof(s->how), "fresh exec; no template: %.120s", w->why);
+        }
+}
+
+/* ---- opening ---- */
+
+static int plan_session(struct box_plan *plan, const struct box_request *request, const struct warmth *w, gb_error *err)
+{
+        plan->cwd = BOX_WORKSPACE;
+        return w->use && w->inherits ? root_plan_inherited(plan, request, err) : root_plan_session(plan, request, err);
+}
+
+static uint64_t hash_plan(const struct box_plan *plan, const struct native_host *host)
+{
+        uint64_t hash = hash_bytes(HASH_INIT, plan->ops, sizeof(plan->ops[0]) * plan->n_ops);
+        struct stat st;
+
+        hash = hash_bytes(hash, plan->data.data, plan->data.size);
+        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
+                if (host->cgroup.parent[kind] >= 0 && fstat(host->cgroup.parent[kind], &st) == 0)
+                        hash = hash_bytes(hash, &st.st_ino, sizeof(st.st_ino));
+        return hash;
+}
+
+static int send_open(struct backend_session *s, const struct session_request *q, const struct native_host *host,
+                     const struct warmth *w, struct controls *ret_controls, gb_error *err)
+{
+        static const struct language none; /* contexts come later */
+        _cleanup_free_ struct warden_request *m = request_new(WARDEN_OPEN);
+        _cleanup_free_ struct box_plan *memory = malloc(sizeof(*memory));
+        const struct language *python = NULL;
+
+        if (!m || !memory)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        plan_init(memory);
+        _cleanup_(plan_done_ptr) struct box_plan *plan = memory;
+        if (q->languages)
+                (void)language_by_name(q->languages, "python", &python, NULL);
+        struct box_request request = {
+                .policy = q->policy, .language = python ? python : &none, .workspace_fd = q->workspace_fd, .mount_fds = q->mount_fds,
+                .rootfs = q->rootfs, .uid = q->uid, .gid = q->gid,
+        };
+        m->spec.layers_off = warden_layers_off();
+        int r = native_admit(host, &request, &m->spec, ret_controls, err);
+        if (r == 0)
+                r = plan_session(plan, &request, w, err);
+        if (r == 0 && w->use)
+                m->spec.payload_hash = hash_plan(plan, host);
+        if (r == 0)
+                r = plan_descriptors(plan, host, NULL, err);
+        if (r < 0)
+                return r;
+        say_warmth(q, w, ret_controls);
+        if (w->use) {
+                m->spec.flags |= w->inherits ? BOX_ROOT_INHERITED : 0;
+                m->spec.template = w->key;
+                m->spec.pool = w->pool;
+        }
+        return request_send(s->channel, m, plan, err);
+}
+
+static int take_opened(struct backend_session *s, gb_error *err)
+{
+        struct warden_event event;
+        int fds[1 + CGROUP_KIND_COUNT], n = ARRAY_SIZE(fds), at = 1;
+
+        int r = warden_wait(s->channel, ANSWER_USEC, &event, fds, &n, err);
+        if (r < 0)
+                return r;
+        if (event.kind != WARDEN_OPENED || n < 1)
+                return error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
+        s->workspace = fds[0];
+        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
+                if (event.cgroups & (1U << kind) && at < n)
+                        s->cgroups[kind] = fds[at++];
+        s->host_uid = event.host_uid;
+        s->host_gid = event.host_gid;
+        return 0;
+}
+
+static int open_session(struct backend_session *s, const struct session_request *q, const struct native_host *host,
+                        const struct warmth *w, struct controls *ret_controls, gb_error *err)
+{
+        _cleanup_free_ struct box_plan *memory = NULL;
+
+        int r = warden_channel(&s->channel, err);
+        if (r == 0)
+                r = send_open(s, q, host, w, ret_controls, err);
+        if (r == 0 && w->use) {
+                memory = malloc(sizeof(*memory));
+                if (!memory)
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+                plan_init(memory);
+                r = request_program(s, BOX_CONTEXT | BOX_WARM, memory, &s->first, err);
+                plan_done(memory);
+        }
+        if (r == 0)
+                r = take_opened(s, err);
+        s->warm = r == 0 && w->use;
+        return r;
+}
+
+static void close_session(struct backend_session *s)
+{
+        s->first = safe_close(s->first);
+        s->channel = safe_close(s->channel);
+        s->workspace = safe_close(s->workspace);
+        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
+                s->cgroups[kind] = safe_close(s->cgroups[kind]);
+}
+
+int session_native_open(const struct session_request *q, struct controls *ret_controls, struct backend_session **ret,
+                        gb_error *err)
+{
+        const struct native_host *host = host_once();
+        struct backend_session *s = calloc(1, sizeof(*s));
+        struct warmth w;
+        gb_error why = {0};
+
+        if (!s)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        *s = (struct backend_session){.channel = -1, .workspace = -1, .first = -1, .unified = host->cgroup.unified_controllers, .uid = q->uid, .gid = q->gid};
+        memset(s->cgroups, -1, sizeof(s->cgroups));
+        decide_warmth(q, host, &w);
+        int r = open_session(s, q, host, &w, ret_controls, &why);
+        /* A shared warden without this template, or one that has just died: a fresh exec does it too. */
+        if (r < 0 && w.use && (why.code == GB_E_NOT_FOUND || why.code == GB_E_LOST)) {
+                close_session(s);
+                w.use = false;
+                snprintf(w.why, sizeof(w.why), "%.100s", why.message);
+                r = open_session(s, q, host, &w, ret_controls, &why);
+        }
+        if (r < 0) {
+                if (err)
+                        *err = why;
+                session_native_free(s);
+                return r;
+        }
+        *ret = s;
+        return 0;
+}
+
+int session_native_workspace(const struct backend_session *s)
+{
+        return s->workspace;
+}
+
+void session_native_owner(const struct backend_session *s, uid_t *ret_uid, gid_t *ret_gid)
+{
+        *ret_uid = s->host_uid;
+        *ret_gid = s->host_gid;
+}
+
+int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
+{
+        struct cgroup_stats stats = {0};
+        struct statfs st;
+
+        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
+                if (s->cgroups[kind] >= 0 && cgroup_read_stats(s->cgroups[kind], (enum cgroup_kind)kind, s->unified, &stats) < 0)
+                        return error_set(err, GB_E_LOST, ENOENT, "the session's cgroup is gone");
+        *ret = (struct box_usage){
+                .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes, .memory_peak_bytes = stats.memory_peak_bytes,
+                .pids = stats.pids, .pids_peak = MAX(stats.pids_peak, stats.pids), .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
+        };
+        if (fstatfs(s->workspace, &st) == 0) {
+                ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
+                ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
+                ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
+        }
+        return 0;
+}
+
+int session_native_event_fd(const struct backend_session *s)
+{
+        return s->channel;
+}
+
+void session_native_free(struct backend_session *s)
+{
+        if (!s)
+                return;
+        close_session(s);
+        free(s);
+}
+
+/* ---- programs ---- */
+
+static int plan_program(struct backend_session *s, const struct program_request *q, struct box_plan *plan, gb_error *err)
+{
+        struct box_request request = {
+                .policy = q->policy, .language = q->language, .code_name = q->code_name ? q->code_name : q->language->file, .code = q->code,
+                .code_size = q->code_size, .args = q->args, .uid = s->uid, .gid = s->gid,
+        };
+        int r = q->mode == PROGRAM_CONTEXT ? command_plan_context(plan, &request, err)
+                                           : command_plan_once(plan, &request, s->next_slot++ % ONCE_SLOTS, err);
+        if (r < 0)
+                return r;
+        int payload = plan_seal(plan, err);
+        return payload < 0 ? payload : plan_fd(plan, BOX_FD_PAYLOAD, 0, payload, true, err);
+}
+
+/* The streams of a program that runs once; ours go to io. */
+static int plan_streams(struct box_plan *plan, int stdin_fd, struct program_io *io, gb_error *err)
+{
+        int pair[2], fd = stdin_fd >= 0 ? fcntl(stdin_fd, F_DUPFD_CLOEXEC, 3) : open("/dev/null", O_RDONLY | O_CLOEXEC);
+        int r = fd < 0 ? error_set(err, GB_E_INTERNAL, errno, "cannot take standard input: %s", strerror(errno))
+                       : plan_fd(plan, BOX_FD_STDIN, 0, fd, true, err);
+
+        for (int i = 0; r == 0 && i < 2; i++) {
+                if (pipe2(pair, O_CLOEXEC) < 0)
+                        return error_set(err, GB_E_INTERNAL, errno, "cannot make a pipe: %s", strerror(errno));
+                *(i == 0 ? &io->out : &io->err) = pair[0];
+                r = plan_fd(plan, BOX_FD_STDOUT + (uint32_t)i, 0, pair[1], true, err);
+        }
+        return r;
+}
+
+static int ask_for_program(struct backend_session *s, const struct program_request *q, struct program_io *io, int *ret_channel,
+                           gb_error *err)
+{
+        bool context = q->mode == PROGRAM_CONTEXT;
+        bool warm = context && s->warm && q->warm && q->language->context && strcmp(q->language->context, "python") == 0;
+
+        if (warm && s->first >= 0) {
+                *ret_channel = TAKE_FD(s->first);
+                return 0;
+        }
+        _cleanup_free_ struct box_plan *memory = malloc(sizeof(*memory));
+        if (!memory)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        plan_init(memory);
+        _cleanup_(plan_done_ptr) struct box_plan *plan = memory;
+        int r = warm ? 0 : plan_program(s, q, plan, err);
+        if (r == 0 && !context)
+                r = plan_streams(plan, q->stdin_fd, io, err);
+        return r < 0 ? r : request_program(s, (context ? BOX_CONTEXT : 0) | (warm ? BOX_WARM : 0), plan, ret_channel, err);
+}
+
+/* The answer brings the timer, and of an interpreter all streams. */
+static int take_started(int channel, bool context, struct program_io *io, gb_error *err)
+{
+        struct warden_event event;
+        int fds[4] = {-1, -1, -1, -1}, n = ARRAY_SIZE(fds);
+
+        int r = warden_wait(channel, ANSWER_USEC, &event, fds, &n, err);
+        if (r == 0 && (event.kind != WARDEN_STARTED || n != (context ? 4 : 1)))
+                r = error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
+        if (r < 0) {
+                for (int i = 0; i < n; i++)
+                        safe_close(fds[i]);
+                return r;
+        }
+        io->deadline = fds[STARTED_DEADLINE];
+        if (context) {
+                io->out = fds[STARTED_OUT];
+                io->err = fds[STARTED_ERR];
+                io->control = fds[STARTED_CONTROL];
+        }
+        for (int i = 0; i < 3; i++) {
+                int fd = (int[]){io->out, io->err, io->control}[i];
+                if (fd >= 0)
+                        (void)fd_set_nonblock(fd);
+        }
+        return 0;
+}
+
+int program_native_start(struct backend_session *s, const struct program_request *q, struct backend_program **ret,
+                         struct program_io *ret_io, gb_error *err)
+{
+        struct program_io io = {.control = -1, .out = -1, .err = -1, .deadline = -1};
+        struct backend_program *p = calloc(1, sizeof(*p));
+
+        if (!p)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        p->channel = -1;
+        int r = ask_for_program(s, q, &io, &p->channel, err);
+        if (r == 0)
+                r = take_started(p->channel, q->mode == PROGRAM_CONTEXT, &io, err);
+        if (r < 0) {
+                safe_close(io.out);
+                safe_close(io.err);
+                program_native_free(p);
+                return r;
+        }
+        *ret_io = io;
+        *ret = p;
+        return 0;
+}
+
+int program_native_event_fd(const struct backend_program *p)
+{
+        return p->channel;
+}
+
+int program_native_next_event(struct backend_program *p, struct box_event *ret, gb_error *err)
+{
+        struct warden_event event;
+
+        *ret = (struct box_event){.kind = BOX_EVENT_NONE};
+        ssize_t n = recv(p->channel, &event, sizeof(event), MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return 0;
+        p->over = true;
+        if (n != (ssize_t)sizeof(event) || event.version != WARDEN_PROTOCOL_VERSION)
+                return error_set(err, GB_E_LOST, EPIPE, "the warden died; what it ran is dead too, its outcome is not known");
+        if (event.kind != WARDEN_ENDED) {
+                if (err)
+                        *err = event.error;
+                return event.error.errnum > 0 ? -event.error.errnum : -EINVAL;
+        }
+        ret->kind = BOX_EVENT_ENDED;
+        ret->t_usec = event.t_usec;
+        warden_fill_end(&ret->end, &event.report);
+        return 0;
+}
+
+static void ask(struct backend_program *p, uint32_t kind, uint32_t value)
+{
+        _cleanup_free_ struct warden_request *m = request_new(kind);
+
+        if (!m || p->over)
+                return;
+        m->value = value;
+        (void)message_send(p->channel, m, sizeof(*m), NULL, 0); /* a dead warden shows at its socket */
+}
+
+void program_native_signal(struct backend_program *p, int sig)
+{
+        ask(p, WARDEN_SIGNAL, (uint32_t)sig);
+}
+
+void program_native_stop(struct backend_program *p)
+{
+        ask(p, WARDEN_STOP, 0);
+}
+
+void program_native_free(struct backend_program *p)
+{
+        if (!p)
+                return;
+        safe_close(p->channel);
+        free(p);
+}

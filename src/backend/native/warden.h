@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The front's side of a warden: how one is started, and the one that all sessions of this process share. */
+#ifndef NATIVE_WARDEN_H
+#define NATIVE_WARDEN_H
+
+#include "backend/backend.h"
+#include "warden/protocol.h"
+
+/* Starts a warden of our own. listen_fd: where it serves other fronts of this user, -1: nowhere. */
+int warden_spawn(int listen_fd, int *ret_socket, pid_t *ret_pid, gb_error *err);
+/* The end of its socket tells a warden to end its boxes and itself. It is waited for, so that nothing
+ * is left to whoever inherits our orphans. */
+void warden_end(int *socket, pid_t pid);
+
+/* The layers that a build for the escape tests leaves out. */
+uint32_t warden_layers_off(void);
+
+/* A new channel to the warden that all sessions share: one that `glovebox warm` keeps for this user, or one that is
+ * started now and ends with this process. */
+int warden_channel(int *ret, gb_error *err);
+/* Whether that is somebody else's, who has made templates ready. */
+bool warden_is_shared(void);
+/* Ends our own, when there is one: no session may be open. */
+void warden_forget(void);
+
+/* Waits for one event, with up to *n_fds descriptors; -ETIMEDOUT. An event of failure becomes err. */
+int warden_wait(int channel, uint64_t timeout_usec, struct warden_event *ret, int *fds, int *n_fds, gb_error *err);
+
+void warden_fill_end(struct box_end *end, const struct box_report *report);
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One loop around ppoll(), without allocation: in a context a run may be over in a tenth of a millisecond. It
+ * carries output to the callbacks and standard input into the box, sends the code, takes frames, and watches
+ * limits. Only what the program itself has in hand is waited for; each wait has an end:
+ *
+ *   timeout of the policy -> interrupt -> INTERRUPT_GRACE_USEC -> kill -> STOP_WAIT_USEC -> lost
+ *
+ * A run in a context is interrupted first, because an interpreter that obeys keeps its state; a program that runs
+ * to its end is killed at once, as in a box of its own. When a callback stands still, the backend does the
+ * last two steps by the program's deadline.
+ *
+ * Frames come by another way than output. The interpreter has written its output before a frame, so
+ * when a frame is there, the pipes are emptied before it is looked at. */
+#include "engine/exec.h"
+
+#include "base/fd.h"
+#include "engine/exec_end.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* A process that exits closes its channel a moment before it is reaped. One that goes on without a channel
+ * has lost its use. */
+#define CLOSED_GRACE_USEC 200000ULL
+/* An interrupt has no effect on an interpreter that has not begun with the code it was just sent. So it is
+ * repeated after this time, and once more in the middle of the grace. */
+#define INTERRUPT_AGAIN_USEC 100000ULL
+/* Reads of what a dead interpreter has left in its channel; more than its socket holds. */
+#define LAST_READS_MAX 16
+
+enum slot { SLOT_CONTROL, SLOT_OUT, SLOT_ERR, SLOT_PROGRAM, SLOT_SESSION, SLOT_INTERRUPT, SLOT_CANCEL, SLOT_INPUT, SLOT_COUNT };
+
+static struct run_facts *facts_of(struct exec *x)
+{
+        return &x->result->facts;
+}
+
+static void note_reason(struct exec *x, enum stop_reason why)
+{
+        if (facts_of(x)->stop == STOP_NONE)
+                facts_of(x)->stop = why;
+}
+
+static void stop(struct exec *x, enum stop_reason why)
+{
+        note_reason(x, why);
+        if (x->stopped)
+                return;
+        x->stopped = true;
+        x->lost_usec = monotonic_usec() + STOP_WAIT_USEC;
+        x->session->backend->program_stop(x->program);
+}
+
+/* Whether the code is still all ours. An interpreter that does not come up within the time limit is of no use,
+ * but one that the caller does not want to wait for is. */
+static bool is_unsent(const struct exec *x, enum stop_reason why)
+{
+        return x->channel->stage == CHANNEL_INPUT || (x->channel->stage == CHANNEL_HELLO && why == STOP_CANCELLED);
+}
+
+/* Asks the code to end. What was not sent to the interpreter yet is never sent. */
+static void interrupt(struct exec *x, enum stop_reason why)
+{
+        note_reason(x, why);
+        if (x->channel && is_unsent(x, why) && !x->stopped) {
+                x->over = true;
+        } else if (x->channel && x->channel->stage != CHANNEL_RUNNING) {
+                stop(x, why);
+        } else if (!x->stopped) {
+                uint64_t now = monotonic_usec();
+                bool early = now < x->asked_usec + x->result->setup_usec + INTERRUPT_AGAIN_USEC;
+                x->session->backend->program_signal(x->program, SIGINT);
+                if (x->kill_usec > 0)
+                        return;
+                x->kill_usec = now + INTERRUPT_GRACE_USEC;
+                x->again_usec = now + (early ? INTERRUPT_AGAIN_USEC : INTERRUPT_GRACE_USEC / 2);
+        }
+}
+
+static void interrupt_again(struct exec *x, uint64_t now)
+{
+        uint64_t middle = x->kill_usec - INTERRUPT_GRACE_USEC / 2;
+
+        if (!x->stopped)
+                x->session->backend->program_signal(x->program, SIGINT);
+        x->again_usec = now < middle ? middle : 0;
+}
+
+/* A limit is passed. */
+static void end_for(struct exec *x, enum stop_reason why)
+{
+        if (x->channel)
+                interrupt(x, why);
+        else
+                stop(x, why);
+}
+
+static void note_broken(struct exec *x, const char *rule)
+{
+        if (facts_of(x)->channel_broken)
+                return;
+        facts_of(x)->channel_broken = true;
+        facts_of(x)->broken_rule = rule;
+        stop(x, STOP_NONE);
+}
+
+/* Told once, and before any output. */
+static void note_started(struct exec *x)
+{
+        if (facts_of(x)->started)
+                return;
+        facts_of(x)->started = true;
+        uint64_t t_usec = monotonic_usec() - x->asked_usec;
+        x->result->setup_usec = t_usec;
+        if (x->callbacks->started)
+                x->callbacks->started(x->callbacks->data, t_usec);
+}
+
+/* Hands on what is within the limit; the rest is dropped, and said to be. */
+static void deliver(struct exec *x, enum run_stream stream, size_t size)
+{
+        struct run_facts *facts = facts_of(x);
+        uint64_t limit = x->session->policy->output_limit_bytes;
+        uint64_t room = facts->output_bytes < limit ? limit - facts->output_bytes : 0;
+        size_t kept = (size_t)MIN((uint64_t)size, room);
+
+        note_started(x);
+        facts->output_bytes += size;
+        if (kept > 0 && x->keep_output)
+                (void)buffer_add_some(stream == RUN_STDOUT ? &x->result->out : &x->result->err, x->chunk, kept);
+        if (kept > 0 && x->callbacks->output)
+                x->callbacks->output(x->callbacks->data, stream, x->chunk, kept, monotonic_usec() - x->asked_usec);
+        if (kept == size)
+                return;
+        if (!x->result->truncated)
+                end_for(x, STOP_OUTPUT);
+        x->result->truncated = true;
+}
+
+/* Reads up to want bytes, in one chunk at most. Returns how many came; closes the pipe at its end. */
+static size_t read_output(struct exec *x, enum run_stream stream, size_t want)
+{
+        int *fd = stream == RUN_STDOUT ? &x->io->out : &x->io->err;
+        size_t used = 0;
+
+        want = MIN(want, (size_t)OUTPUT_CHUNK_BYTES);
+        while (*fd >= 0 && used < want) {
+                ssize_t n = read(*fd, x->chunk + used, want - used);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n == 0 || (n < 0 && errno != EAGAIN))
+                        *fd = safe_close(*fd);
+                if (n <= 0)
+                        break;
+                used += (size_t)n;
+        }
+        if (used > 0)
+                deliver(x, stream, used);
+        return used;
+}
+
+/* Reads what the pipes hold now, and not what comes meanwhile: others in the box may go on writing. */
+static void drain_outputs(struct exec *x)
+{
+        for (int i = 0; i < 2; i++) {
+                enum run_stream stream = i == 0 ? RUN_STDOUT : RUN_STDERR;
+                int fd = i == 0 ? x->io->out : x->io->err, held = 0;
+                if (fd < 0 || ioctl(fd, FIONREAD, &held) < 0)
+                        continue;
+                for (size_t left = (size_t)held; left > 0;) {
+                        size_t n = read_output(x, stream, left);
+                        if (n == 0)
+                                break;
+                        left -= n;
+                }
+        }
+}
+
+static void send_some(struct exec *x)
+{
+        if (channel_send(x->channel) < 0 && x->closed_usec == 0)
+                x->closed_usec = monotonic_usec() + CLOSED_GRACE_USEC;
+        if (x->channel->stage == CHANNEL_RUNNING)
+                note_started(x);
+}
+
+/* The interpreter is up: the code goes out as soon as its standard input is there. */
+static void send_code(struct exec *x)
+{
+        struct channel *c = x->channel;
+
+        if (c->stage != CHANNEL_INPUT || x->over || x->stopped)
+                return;
+        if (x->stdin_fd >= 0 && !c->takes_descriptors && !x->input_ended)
+                return;
+        if (x->stdin_fd >= 0 && c->takes_descriptors && x->pump_child < 0 && exec_open_input(x, &x->error) < 0) {
+                x->status = -x->error.errnum;
+                x->over = true;
+                return;
+        }
+        channel_set_code(c, x->code, x->code_size, &x->input, x->pump_child);
+        send_some(x);
+}
+
+static void take_frames(struct exec *x)
+{
+        ssize_t n = channel_receive(x->channel);
+
+        if (n == -EAGAIN)
+                return;
+        drain_outputs(x);
+        if (n <= 0) {
+                if (x->closed_usec == 0)
+                        x->closed_usec = monotonic_usec() + CLOSED_GRACE_USEC;
+                return;
+        }
+        channel_take(x->channel, (size_t)n);
+        if (x->channel->broken)
+                note_broken(x, x->channel->broken);
+        else if (x->channel->claims.done)
+                x->over = true;
+        else
+                send_code(x);
+}
+
+/* One read of standard input for a runner that gets it whole. */
+static void collect_input(struct exec *x)
+{
+        ssize_t n = read(x->stdin_fd, x->chunk, OUTPUT_CHUNK_BYTES);
+
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+                return;
+        if (n > 0 && buffer_add(&x->input, x->chunk, (size_t)n) < 0) {
+                x->status = error_set(&x->error, GB_E_LIMIT, EFBIG,
+                                      "standard input of a %s context can have %llu bytes at most: put the data into a file of the workspace",
+                                      x->language->name, (unsigned long long)STDIN_FRAME_MAX);
+                x->over = true;
+        } else if (n <= 0) {
+                x->input_ended = true;
+                send_code(x);
+        }
+}
+
+static void take_input(struct exec *x)
+{
+        if (x->channel && x->channel->stage == CHANNEL_INPUT)
+                collect_input(x);
+        else
+                pump_step(&x->pump);
+}
+
+static uint64_t take_count(int fd)
+{
+        uint64_t count = 0;
+
+        return read(fd, &count, sizeof(count)) == sizeof(count) ? count : 0;
+}
+
+static void take_cancel(struct exec *x)
+{
+        uint64_t count = take_count(x->cancel_fd);
+
+        x->cancels += (unsigned)MIN(count, (uint64_t)2);
+        if (x->cancels >= 2)
+                stop(x, STOP_CANCELLED);
+        else if (x->cancels == 1)
+                interrupt(x, STOP_CANCELLED);
+}
+
+static void take_program_event(struct exec *x)
+{
+        struct box_event event = {0};
+        int r = x->session->backend->program_next_event(x->program, &event, &x->error);
+
+        if (r == 0 && event.kind != BOX_EVENT_ENDED)
+                return;
+        x->ended = x->over = true;
+        if (r < 0) {
+                facts_of(x)->stop = STOP_LOST;
+                return;
+        }
+        /* What it wrote last is still there. Nobody is left to be ended for it. */
+        x->stopped = true;
+        drain_outputs(x);
+        if (x->channel && !x->channel->broken && x->closed_usec == 0) {
+                ssize_t n;
+                for (int i = 0; i < LAST_READS_MAX && (n = channel_receive(x->channel)) > 0 && !x->channel->broken; i++)
+                        channel_take(x->channel, (size_t)n);
+        }
+        exec_take_end(x, &event.end);
+}
+
+static void take_session_event(struct exec *x)
+{
+        /* What the backend knows of the program's own end is better than "lost". */
+        if (!x->ended)
+                take_program_event(x);
+        x->session->gone = true;
+        if (x->ended)
+                return;
+        facts_of(x)->stop = STOP_LOST;
+        x->ended = x->over = true;
+}
+
+static void fill_slots(const struct exec *x, struct pollfd p[static SLOT_COUNT])
+{
+        const struct backend *b = x->session->backend;
+        bool listen = x->channel && !x->channel->broken && x->closed_usec == 0;
+        short sending = listen && channel_has_to_send(x->channel) ? POLLOUT : 0, input_events = POLLIN;
+        int input = -1;
+
+        if (x->channel && x->channel->stage == CHANNEL_INPUT && !x->input_ended)
+                input = x->stdin_fd;
+        else if (x->pump.target >= 0)
+                input = pump_wait_for(&x->pump, &input_events);
+        p[SLOT_CONTROL] = (struct pollfd){listen ? x->io->control : -1, POLLIN | sending, 0};
+        p[SLOT_OUT] = (struct pollfd){x->io->out, POLLIN, 0};
+        p[SLOT_ERR] = (struct pollfd){x->io->err, POLLIN, 0};
+        p[SLOT_PROGRAM] = (struct pollfd){b->program_event_fd(x->program), POLLIN, 0};
+        p[SLOT_SESSION] = (struct pollfd){b->session_event_fd(x->session->box), POLLIN, 0};
+        p[SLOT_INTERRUPT] = (struct pollfd){x->interrupt_fd, POLLIN, 0};
+        p[SLOT_CANCEL] = (struct pollfd){x->cancel_fd, POLLIN, 0};
+        p[SLOT_INPUT] = (struct pollfd){input, input_events, 0};
+}
+
+static void take_slots(struct exec *x, const struct pollfd p[static SLOT_COUNT])
+{
+        if (p[SLOT_INTERRUPT].revents && take_count(x->interrupt_fd) > 0)
+                interrupt(x, STOP_CANCELLED);
+        if (p[SLOT_CANCEL].revents)
+                take_cancel(x);
+        if (p[SLOT_INPUT].revents && !x->over)
+                take_input(x);
+        if (p[SLOT_CONTROL].revents & POLLOUT && !x->over)
+                send_some(x);
+        if (p[SLOT_CONTROL].revents & ~POLLOUT && !x->over)
+                take_frames(x);
+        if (p[SLOT_OUT].revents && !x->over)
+                read_output(x, RUN_STDOUT, OUTPUT_CHUNK_BYTES);
+        if (p[SLOT_ERR].revents && !x->over)
+                read_output(x, RUN_STDERR, OUTPUT_CHUNK_BYTES);
+        if (p[SLOT_PROGRAM].revents && !x->over)
+                take_program_event(x);
+        if (p[SLOT_SESSION].revents && !x->over)
+                take_session_event(x);
+}
+
+static bool is_past(uint64_t when, uint64_t now)
+{
+        return when > 0 && now >= when;
+}
+
+static void take_time(struct exec *x)
+{
+        uint64_t now = monotonic_usec(), timeout = x->asked_usec + x->session->policy->timeout_usec;
+
+        if (x->over)
+                return;
+        if (x->stopped && is_past(x->lost_usec, now)) {
+                facts_of(x)->stop = STOP_LOST;
+                x->ended = x->over = true;
+        } else if (is_past(x->closed_usec, now)) {
+                note_broken(x, "it was closed");
+        } else if (is_past(x->kill_usec, now)) {
+                stop(x, facts_of(x)->stop);
+        } else if (is_past(timeout, now) && facts_of(x)->stop == STOP_NONE) {
+                end_for(x, STOP_TIMEOUT);
+        } else if (is_past(x->again_usec, now)) {
+                interrupt_again(x, now);
+        }
+        if (is_past(x->sample_usec, now) && !x->over) {
+                x->sample_usec = now + SAMPLE_PERIOD_USEC;
+                enum stop_reason why = exec_sample(x);
+                if (why == STOP_DISK)
+                        stop(x, why); /* it may write much more while it is asked politely */
+                else if (why != STOP_NONE && facts_of(x)->stop == STOP_NONE)
+                        end_for(x, why);
+        }
+}
+
+/* Until the next thing that take_time() has to do. */
+static struct timespec time_left(const struct exec *x)
+{
+        uint64_t now = monotonic_usec(), next = UINT64_MAX;
+        const uint64_t times[] = {
+                x->result->facts.stop == STOP_NONE && !x->stopped ? x->asked_usec + x->session->policy->timeout_usec : 0,
+                x->stopped ? x->lost_usec : x->kill_usec,
+                x->stopped ? 0 : x->again_usec,
+                x->stopped ? 0 : x->closed_usec,
+                x->stopped ? 0 : x->sample_usec,
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+                if (times[i] > 0)
+                        next = MIN(next, times[i]);
+        uint64_t left = next > now ? next - now : 0;
+        left = MIN(left, (uint64_t)60 * 1000000);
+        return (struct timespec){.tv_sec = (time_t)(left / 1000000), .tv_nsec = (long)(left % 1000000) * 1000};
+}
+
+int exec_run(struct exec *x, gb_error *err)
+{
+        struct pollfd slots[SLOT_COUNT];
+
+        exec_arm_deadline(x);
+        if (!x->channel)
+                note_started(x);
+        else if (x->channel->broken)
+                note_broken(x, x->channel->broken);
+        else
+                send_code(x);
+        while (!x->over) {
+                struct timespec left = time_left(x);
+                fill_slots(x, slots);
+                int n = ppoll(slots, SLOT_COUNT, &left, NULL);
+                if (n > 0)
+                        take_slots(x, slots);
+                take_time(x);
+        }
+        return exec_finish(x, err);
+}

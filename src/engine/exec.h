@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside engine/: one run in a session, from a program that stands ready to the verdict. */
+#ifndef ENGINE_EXEC_H
+#define ENGINE_EXEC_H
+
+#include "engine/pump.h"
+#include "engine/session_state.h"
+
+struct exec {
+        /* From the caller */
+        struct session *session;
+        const struct language *language;
+        struct backend_program *program;
+        struct program_io *io;
+        struct channel *channel; /* NULL: a program that runs to its end */
+        char *chunk;             /* OUTPUT_CHUNK_BYTES */
+        int interrupt_fd, cancel_fd;
+        int stdin_fd; /* of the caller; -1: empty */
+        const char *code;
+        size_t code_size;
+        const struct session_callbacks *callbacks;
+        bool keep_output;
+        struct result *result;
+        uint64_t asked_usec;
+
+        struct pump pump;
+        int pump_child; /* the box's end of the pump's pipe */
+        struct buffer input; /* standard input for a runner that takes no descriptor */
+        bool input_ended;
+        struct box_usage before;
+        unsigned cancels;
+        uint64_t kill_usec;   /* when an interrupt was in vain; 0: not yet */
+        uint64_t again_usec;  /* when it is repeated */
+        uint64_t lost_usec;   /* when a kill was in vain */
+        uint64_t closed_usec; /* when the channel was closed, which an exit explains */
+        uint64_t sample_usec; /* the next look at processor time and disk */
+        bool stopped;         /* the backend was told to end the program */
+        bool ended;           /* the program */
+        bool over;            /* the run */
+        int status;           /* 0, or a negative errno with error: nothing was run */
+        gb_error error;
+};
+
+/* Fills in what is not the caller's. The usage before the run is taken here. */
+int exec_init(struct exec *x, gb_error *err);
+void exec_done(struct exec *x);
+/* Opens the pipe that carries standard input, for programs that take a descriptor. Before a program that runs to
+ * its end is started, and by exec_run() for others. */
+int exec_open_input(struct exec *x, gb_error *err);
+/* Returns 0 with the verdict in the result. When ended is set the program is dead, or lost. */
+int exec_run(struct exec *x, gb_error *err);
+
+#endif

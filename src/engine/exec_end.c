@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/exec_end.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/timerfd.h>
+
+int exec_init(struct exec *x, gb_error *err)
+{
+        x->pump = (struct pump)PUMP_INIT;
+        x->pump_child = -1;
+        buffer_init(&x->input, STDIN_FRAME_MAX);
+        bool watched = x->session->policy->cpu_time_usec > 0 || places_are_watched(&x->session->places);
+        x->sample_usec = watched ? x->asked_usec + SAMPLE_PERIOD_USEC : 0;
+        return session_usage(x->session, &x->before, err);
+}
+
+void exec_done(struct exec *x)
+{
+        pump_done(&x->pump);
+        x->pump_child = safe_close(x->pump_child);
+        buffer_done(&x->input);
+}
+
+/* The box's end stays open here as well until the run is over: a write to a pipe that nobody reads any more
+ * would send SIGPIPE to our caller. */
+int exec_open_input(struct exec *x, gb_error *err)
+{
+        int r = pump_open(&x->pump, x->stdin_fd, &x->pump_child);
+
+        return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot make a pipe for standard input: %s", strerror(-r)) : 0;
+}
+
+static void set_deadline(struct exec *x, uint64_t usec)
+{
+        struct itimerspec when = {.it_value = {.tv_sec = (time_t)(usec / 1000000), .tv_nsec = (long)(usec % 1000000) * 1000}};
+
+        if (x->io->deadline >= 0)
+                (void)timerfd_settime(x->io->deadline, 0, &when, NULL);
+}
+
+void exec_arm_deadline(struct exec *x)
+{
+        uint64_t timeout = x->session->policy->timeout_usec, passed = monotonic_usec() - x->asked_usec;
+        /* A program that runs to its end is killed at its time; an interpreter is asked first. */
+        uint64_t extra = x->channel ? INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC : 0;
+
+        set_deadline(x, MAX(timeout + extra > passed ? timeout + extra - passed : 0, (uint64_t)1));
+}
+
+static uint64_t grown(uint64_t now, uint64_t before)
+{
+        return now > before ? now - before : 0;
+}
+
+/* Processor time is that of the whole session, since the run began: what others run at the same time counts. */
+static bool is_over_cpu(struct exec *x)
+{
+        uint64_t limit = x->session->policy->cpu_time_usec;
+        struct session *s = x->session;
+        struct box_usage now;
+
+        /* Somebody starts a program just now: next time. */
+        if (limit == 0 || pthread_mutex_trylock(&s->backend_lock) != 0)
+                return false;
+        int r = s->backend->session_usage(s->box, &now, NULL);
+        pthread_mutex_unlock(&s->backend_lock);
+        return r == 0 && grown(now.cpu_usec, x->before.cpu_usec) > limit;
+}
+
+static bool is_over_disk(struct exec *x)
+{
+        struct session *s = x->session;
+        bool over = false;
+
+        if (!places_are_watched(&s->places) || pthread_mutex_trylock(&s->disk_lock) != 0)
+                return false;
+        over = places_look_if_due(&s->places, &x->result->facts);
+        pthread_mutex_unlock(&s->disk_lock);
+        return over;
+}
+
+enum stop_reason exec_sample(struct exec *x)
+{
+        if (is_over_disk(x))
+                return STOP_DISK;
+        return is_over_cpu(x) ? STOP_CPU : STOP_NONE;
+}
+
+void exec_take_end(struct exec *x, const struct box_end *end)
+{
+        bool started = x->result->facts.started;
+
+        result_take_end(x->result, end);
+        x->result->facts.started = started;
+}
+
+/* What the run has used: what the session has used meanwhile. Peaks are those of the session. */
+static void take_usage(struct exec *x)
+{
+        struct run_facts *f = &x->result->facts;
+        struct session *s = x->session;
+        struct box_usage now;
+
+        if (!x->ended || x->channel)
+                f->wall_usec = monotonic_usec() - x->asked_usec;
+        if (session_usage(s, &now, NULL) == 0) {
+                f->cpu_usec = grown(now.cpu_usec, x->before.cpu_usec);
+                f->memory_peak_bytes = now.memory_peak_bytes;
+                f->pids_peak = now.pids_peak;
+                f->disk_peak_bytes = now.disk_bytes;
+                f->inodes_peak = now.inodes;
+                f->oom_kills = grown(now.oom_kills, x->before.oom_kills);
+                f->pids_refused = grown(now.pids_refused, x->before.pids_refused);
+                f->disk_full = now.disk_full;
+        }
+        if (!places_are_watched(&s->places))
+                return;
+        pthread_mutex_lock(&s->disk_lock);
+        /* The last look: what a short program wrote between two looks counts as well. */
+        if (f->stop == STOP_NONE && (x->channel ? places_look_if_due(&s->places, f) : places_look(&s->places, f)))
+                f->stop = STOP_DISK;
+        f->disk_peak_bytes += s->places.disk.peak_bytes;
+        f->inodes_peak += s->places.disk.peak_inodes;
+        pthread_mutex_unlock(&s->disk_lock);
+}
+
+int exec_finish(struct exec *x, gb_error *err)
+{
+        struct run_facts *f = &x->result->facts;
+
+        set_deadline(x, 0);
+        if (x->channel)
+                frame_decoder_trim(&x->channel->decoder);
+        if (x->status < 0) {
+                if (err)
+                        *err = x->error;
+                return x->status;
+        }
+        take_usage(x);
+        f->error_name = x->result->has_error ? x->result->error.name.bytes : NULL;
+        verdict_decide(f, x->session->policy, &x->result->verdict);
+        f->language = f->error_name = f->broken_rule = NULL; /* borrowed */
+        return 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside exec: amounts at the beginning and the end of a run, and its verdict. */
+#ifndef ENGINE_EXEC_END_H
+#define ENGINE_EXEC_END_H
+
+#include "engine/exec.h"
+
+/* The backend's own clock for the case that ours stands still. */
+void exec_arm_deadline(struct exec *x);
+/* A look at processor time and disk; STOP_NONE when all is well. */
+enum stop_reason exec_sample(struct exec *x);
+void exec_take_end(struct exec *x, const struct box_end *end);
+int exec_finish(struct exec *x, gb_error *err);
+
+#endif

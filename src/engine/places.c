@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/places.h"
+
+#include "base/fd.h"
+#include "engine/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINK_OF_ANOTHER " (a symbolic link on the way belongs to another user, who could lead it anywhere; give the real path)"
+
+void places_init(struct places *p, const struct policy *policy)
+{
+        *p = (struct places){.workspace_fd = -1};
+        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++)
+                p->mount_fds[i] = -1;
+        disk_watch_init(&p->disk, policy->disk_limit_bytes, policy->inode_limit);
+}
+
+void places_done(struct places *p)
+{
+        p->workspace_fd = safe_close(p->workspace_fd);
+        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++)
+                p->mount_fds[i] = safe_close(p->mount_fds[i]);
+}
+
+/* Adds a writable place to what is watched. */
+static int watch_place(struct places *p, int fd, const char *path, gb_error *err)
+{
+        int e = disk_watch_add(&p->disk, fd);
+
+        if (e < 0)
+                return error_set(err, GB_E_USAGE, -e, "cannot measure what is in %s: %s", path, strerror(-e));
+        if (p->disk.before.hidden > 0)
+                return error_set(err, GB_E_USAGE, EACCES, "%s holds a directory that cannot be looked into (closed, or more than %d deep), so "
+                                 "what is written there could not be measured: open it (chmod u+rx), or use another directory", path, DISK_DEPTH_MAX);
+        /* Its content could be changed through a mapping, which leaves the bit as it is. */
+        if (p->disk.before.set_id > 0)
+                return error_set(err, GB_E_USAGE, EPERM, "%s holds a file with a set-user-id or set-group-id bit, which code in a box "
+                                 "could rewrite: take the bit away (find . -perm /6000), or mount it read-only", path);
+        return 0;
+}
+
+static int open_workspace(struct places *p, const char *path, gb_error *err)
+{
+        if (!path)
+                return 0;
+        p->workspace_fd = place_open(path, O_RDONLY | O_DIRECTORY);
+        if (p->workspace_fd < 0)
+                return error_set(err, errno == ENOTDIR ? GB_E_USAGE : GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
+                                 errno == ENOENT ? "; make the directory first" : errno == EXDEV ? LINK_OF_ANOTHER : "");
+        if (faccessat(p->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
+                return error_set(err, GB_E_USAGE, errno, "cannot write to the workspace %s: %s", path, strerror(errno));
+        return watch_place(p, p->workspace_fd, path, err);
+}
+
+static int open_mounts(struct places *p, const struct policy *policy, gb_error *err)
+{
+        for (size_t i = 0; i < policy->n_mounts; i++) {
+                const struct policy_mount *m = &policy->mounts[i];
+                struct stat st;
+                int fd = p->mount_fds[i] = place_open(m->source, O_PATH);
+                if (fd < 0 || fstat(fd, &st) < 0)
+                        return error_set(err, GB_E_NOT_FOUND, errno, "cannot mount %s: %s%s", m->source, strerror(errno),
+                                         errno == EXDEV ? LINK_OF_ANOTHER : "");
+                if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+                        return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be mounted",
+                                         m->source);
+                int e = m->writable ? watch_place(p, fd, m->source, err) : 0;
+                if (e < 0)
+                        return e;
+        }
+        return 0;
+}
+
+int places_open(struct places *p, const struct policy *policy, const char *workspace, gb_error *err)
+{
+        int e = open_workspace(p, workspace, err);
+
+        return e < 0 ? e : open_mounts(p, policy, err);
+}
+
+bool places_are_watched(const struct places *p)
+{
+        return p->disk.n > 0;
+}
+
+bool places_look(struct places *p, struct run_facts *facts)
+{
+        enum disk_state state = p->disk.n > 0 ? disk_watch_look(&p->disk) : DISK_FINE;
+
+        facts->disk_hidden = state == DISK_HIDDEN;
+        facts->host_full = state == DISK_HOST_FULL;
+        return state != DISK_FINE;
+}
+
+bool places_look_if_due(struct places *p, struct run_facts *facts)
+{
+        uint64_t now = monotonic_usec();
+
+        /* A tree that takes long to walk is looked at less often (a tenth of one core), unless a glance at
+         * the file system says that it is time. */
+        bool due = disk_watch_glance(&p->disk) != DISK_FINE || now >= p->next_usec;
+        if (!due)
+                return false;
+        bool over = places_look(p, facts);
+        p->next_usec = now + p->disk.took_usec * 10;
+        return over;
+}

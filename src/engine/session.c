@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/exec.h"
+#include "engine/session_state.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+void program_io_close(struct program_io *io)
+{
+        io->control = safe_close(io->control);
+        io->out = safe_close(io->out);
+        io->err = safe_close(io->err);
+        io->deadline = safe_close(io->deadline);
+}
+
+static int check_options(const struct session_options *o, const struct backend *backend, gb_error *err)
+{
+        int r = policy_validate(o->policy, err);
+
+        if (r < 0)
+                return r;
+        if (!backend->session_open)
+                return error_set(err, GB_E_INTERNAL, ENOSYS, "the backend %s has no sessions", backend->name);
+        const char *image = o->template ? o->template->rootfs : NULL;
+        if (o->template && o->rootfs && (!image || strcmp(image, o->rootfs) != 0))
+                return error_set(err, GB_E_USAGE, EINVAL, "the template %s is of another image than %s: leave one of them out", o->template->name,
+                                 o->rootfs);
+        return 0;
+}
+
+static struct session *session_new(const struct session_options *o, const struct backend *backend)
+{
+        struct session *s = calloc(1, sizeof(*s));
+
+        if (!s)
+                return NULL;
+        s->backend = backend;
+        s->policy = o->policy;
+        s->started_usec = monotonic_usec();
+        places_init(&s->places, o->policy);
+        pthread_mutex_init(&s->backend_lock, NULL);
+        pthread_mutex_init(&s->disk_lock, NULL);
+        pthread_mutex_init(&s->contexts_lock, NULL);
+        return s;
+}
+
+int session_open(const struct session_options *o, struct session **ret, gb_error *err)
+{
+        const struct backend *backend = o->backend ? o->backend : &backend_native;
+
+        int r = check_options(o, backend, err);
+        if (r < 0)
+                return r;
+        _cleanup_session_ struct session *s = session_new(o, backend);
+        if (!s || result_make_id(s->id) < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot open a session: out of memory");
+        r = places_open(&s->places, o->policy, o->workspace, err);
+        if (r < 0)
+                return r;
+        struct session_request request = {
+                .policy = o->policy, .template = o->template, .workspace_fd = s->places.workspace_fd, .mount_fds = s->places.mount_fds,
+                .rootfs = o->rootfs ? o->rootfs : o->template ? o->template->rootfs : NULL, .uid = o->uid, .gid = o->gid,
+        };
+        r = backend->session_open(&request, &s->controls, &s->box, err);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+void session_close(struct session *s)
+{
+        if (!s)
+                return;
+        for (size_t i = s->n_contexts; i > 0; i--)
+                (void)context_close(s->contexts[i - 1], NULL);
+        if (s->box)
+                s->backend->session_free(s->box);
+        places_done(&s->places);
+        pthread_mutex_destroy(&s->backend_lock);
+        pthread_mutex_destroy(&s->disk_lock);
+        pthread_mutex_destroy(&s->contexts_lock);
+        free(s);
+}
+
+const char *session_id(const struct session *s)
+{
+        return s->id;
+}
+
+const struct controls *session_controls(const struct session *s)
+{
+        return &s->controls;
+}
+
+const struct policy *session_policy(const struct session *s)
+{
+        return s->policy;
+}
+
+uint64_t session_started_usec(const struct session *s)
+{
+        return s->started_usec;
+}
+
+int session_event_fd(const struct session *s)
+{
+        return s->backend->session_event_fd(s->box);
+}
+
+bool session_is_gone(struct session *s)
+{
+        struct pollfd event = {session_event_fd(s), POLLIN, 0};
+
+        if (!s->gone && poll(&event, 1, 0) > 0)
+                s->gone = true;
+        return s->gone;
+}
+
+int session_usage(struct session *s, struct box_usage *ret, gb_error *err)
+{
+        pthread_mutex_lock(&s->backend_lock);
+        int r = s->backend->session_usage(s->box, ret, err);
+        pthread_mutex_unlock(&s->backend_lock);
+        return r;
+}
+
+int session_start_program(struct session *s, const struct program_request *request, struct backend_program **ret, struct program_io *ret_io,
+                          gb_error *err)
+{
+        if (session_is_gone(s))
+                return error_set(err, GB_E_LOST, ESRCH, "the session has ended: open a new one");
+        pthread_mutex_lock(&s->backend_lock);
+        int r = s->backend->program_start(s->box, request, ret, ret_io, err);
+        pthread_mutex_unlock(&s->backend_lock);
+        return r;
+}
+
+static int start_once(struct exec *x, const struct once_request *q, gb_error *err)
+{
+        int r = q->stdin_fd >= 0 ? exec_open_input(x, err) : 0;
+        struct program_request request = {
+                .mode = PROGRAM_ONCE, .policy = x->session->policy, .language = q->language,
+                .code_name = q->code_name ? q->code_name : q->language->file, .code = q->code, .code_size = q->code_size, .args = q->args,
+                .stdin_fd = x->pump_child,
+        };
+
+        return r < 0 ? r : session_start_program(x->session, &request, &x->program, x->io, err);
+}
+
+int session_run(struct session *s, const struct once_request *q, struct result **ret, gb_error *err)
+{
+        struct program_io io = PROGRAM_IO_NONE;
+        _cleanup_free_ char *chunk = malloc(OUTPUT_CHUNK_BYTES);
+        _cleanup_result_ struct result *result = result_new(s->policy, q->language, s->backend->name, q->keep_output);
+        struct exec x = {
+                .session = s, .language = q->language, .io = &io, .chunk = chunk, .interrupt_fd = -1, .cancel_fd = q->cancel_fd,
+                .stdin_fd = q->stdin_fd, .callbacks = &q->callbacks, .keep_output = q->keep_output, .result = result,
+                .asked_usec = monotonic_usec(),
+        };
+
+        if (!chunk || !result)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        memcpy(result->session, s->id, sizeof(result->session));
+        result->controls = s->controls;
+        int r = exec_init(&x, err);
+        if (r == 0)
+                r = start_once(&x, q, err);
+        if (r == 0)
+                r = exec_run(&x, err);
+        if (x.program)
+                s->backend->program_free(x.program);
+        program_io_close(&io);
+        exec_done(&x);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(result);
+        return 0;
+}
+
+static struct files files_of(struct session *s)
+{
+        struct files f = {.root_fd = s->backend->session_workspace(s->box)};
+
+        s->backend->session_owner(s->box, &f.uid, &f.gid);
+        return f;
+}
+
+int session_file_write(struct session *s, const char *path, const void *bytes, size_t size, mode_t mode, gb_error *err)
+{
+        struct files f = files_of(s);
+
+        return files_write(&f, path, bytes, size, mode, err);
+}
+
+int session_file_read(struct session *s, const char *path, char **ret, size_t *ret_size, gb_error *err)
+{
+        struct files f = files_of(s);
+
+        return files_read(&f, path, ret, ret_size, err);
+}
+
+int session_file_list(struct session *s, const char *path, struct file_list **ret, gb_error *err)
+{
+        struct files f = files_of(s);
+
+        return files_list(&f, path, ret, err);
+}
+
+int session_file_remove(struct session *s, const char *path, gb_error *err)
+{
+        struct files f = files_of(s);
+
+        return files_remove(&f, path, err);
+}
+
+int session_directory_make(struct session *s, const char *path, mode_t mode, gb_error *err)
+{
+        struct files f = files_of(s);
+
+        return files_make_directory(&f, path, mode, err);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session: one box that lives over several runs. In it are contexts (context.h), programs that run to their
+ * end, and files.
+ *
+ * Threads: each function may be called from any thread, and runs in different contexts may overlap. Nobody may
+ * be inside a session or hold one of its contexts when it is closed. */
+#ifndef ENGINE_SESSION_H
+#define ENGINE_SESSION_H
+
+#include "backend/backend.h"
+#include "engine/claims.h"
+#include "engine/files.h"
+#include "engine/result.h"
+
+#include <sys/types.h>
+
+struct session;
+
+struct session_options {
+        const struct backend *backend;   /* NULL: the native one */
+        const struct policy *policy;     /* borrowed until the session is closed, and not changed until then */
+        const struct template *template; /* what Python contexts are forked from; NULL: they are executed */
+        const char *workspace;           /* host directory, or NULL: a private one that goes with the session */
+        const char *rootfs;              /* image root directory, or NULL: the template's, or the host's /usr */
+        uid_t uid;                       /* identity inside the box */
+        gid_t gid;
+};
+
+/* Builds the box: when it returned 0 it stands. */
+int session_open(const struct session_options *options, struct session **ret, gb_error *err);
+/* Ends everything in it. Takes NULL. */
+void session_close(struct session *s);
+DEFINE_CLEANUP(struct session, session_close)
+#define _cleanup_session_ _cleanup_(session_close_ptr)
+
+const char *session_id(const struct session *s);
+const struct controls *session_controls(const struct session *s);
+const struct policy *session_policy(const struct session *s);
+uint64_t session_started_usec(const struct session *s); /* CLOCK_MONOTONIC */
+/* Readable when the session has ended by itself; its runs are then refused with GB_E_LOST. */
+int session_event_fd(const struct session *s);
+int session_usage(struct session *s, struct box_usage *ret, gb_error *err);
+
+/* One run of a program that starts afresh and ends. */
+struct once_request {
+        const struct language *language;
+        const char *code_name; /* NULL: the language's own */
+        const char *code;
+        size_t code_size;
+        char *const *args; /* NULL-terminated, may be NULL */
+        int stdin_fd;      /* -1: empty */
+        int cancel_fd;     /* an eventfd: 1st count interrupts, 2nd kills; -1: none */
+        bool keep_output;  /* the result holds stdout and stderr, capped by output_limit */
+        struct session_callbacks callbacks;
+};
+
+/* As run_execute(), in the session's box. */
+int session_run(struct session *s, const struct once_request *request, struct result **ret, gb_error *err);
+
+/* Files of the workspace: see files.h. */
+int session_file_write(struct session *s, const char *path, const void *bytes, size_t size, mode_t mode, gb_error *err);
+int session_file_read(struct session *s, const char *path, char **ret, size_t *ret_size, gb_error *err);
+int session_file_list(struct session *s, const char *path, struct file_list **ret, gb_error *err);
+int session_file_remove(struct session *s, const char *path, gb_error *err);
+int session_directory_make(struct session *s, const char *path, mode_t mode, gb_error *err);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside engine/: what a session and a context are made of, and who may touch what. A context is used by one
+ * run at a time (busy); all it shares with others is its session, and there each field says what guards it. */
+#ifndef ENGINE_SESSION_STATE_H
+#define ENGINE_SESSION_STATE_H
+
+#include "engine/channel.h"
+#include "engine/context.h"
+#include "engine/places.h"
+#include "engine/session.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct session {
+        /* Set once, by session_open() */
+        const struct backend *backend;
+        struct backend_session *box;
+        const struct policy *policy;
+        char id[ID_DIGITS + 1];
+        struct controls controls;
+        uint64_t started_usec;
+
+        atomic_bool gone; /* it has ended by itself */
+
+        pthread_mutex_t backend_lock; /* calls of the backend that are about the session and not one program */
+
+        pthread_mutex_t disk_lock;
+        struct places places;
+
+        pthread_mutex_t contexts_lock;
+        struct context *contexts[CONTEXTS_MAX];
+        size_t n_contexts;
+        uint64_t last_context; /* ids are not used again */
+};
+
+struct context {
+        /* Set once, by context_open() */
+        struct session *session;
+        char id[CONTEXT_ID_MAX];
+        const struct language *language;
+        int interrupt_fd; /* an eventfd */
+
+        pthread_mutex_t lock; /* of these, and of writing to interrupt_fd */
+        bool busy;
+        bool alive; /* as far as anybody has seen */
+        uint64_t runs;
+
+        /* Of who has made it busy */
+        struct backend_program *program; /* NULL: there is no interpreter */
+        bool lost;                       /* there was one, and nobody has asked for its end */
+        struct program_io io;
+        struct channel channel;
+        char *chunk; /* of output, OUTPUT_CHUNK_BYTES */
+};
+
+#define PROGRAM_IO_NONE {.control = -1, .out = -1, .err = -1, .deadline = -1}
+
+/* Closes what is open. */
+void program_io_close(struct program_io *io);
+int session_start_program(struct session *s, const struct program_request *request, struct backend_program **ret, struct program_io *ret_io,
+                          gb_error *err);
+/* Whether the session has ended by itself; looks. */
+bool session_is_gone(struct session *s);
+
+#endif

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions and contexts over test_context_backend.c: what they promise to who keeps the rules. */
+#include "base/fd.h"
+#include "engine/test_context_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void test_events_in_order(void **state)
+{
+        struct seen seen = {0};
+
+        open_context(&python);
+        struct context_request request = request_of("out one\nerr two\nraw P %S 15\\nimage/png 3\\nabc\nout three\nraw R %S 15\\ntext/plain 2\\n42\n"
+                                                    "raw X %S 30\\nname 1\\nNvalue 1\\nVtraceback 1\\nT\ndone error\nquiet", &seen);
+        _cleanup_result_ struct result *r = run_request(&request);
+        assert_int_equal(r->verdict.kind, VERDICT_ERROR);
+        assert_string_equal(r->verdict.message, "The code failed with N: the error says what and where.");
+        assert_true(r->state_kept && !r->state_restarted);
+        assert_int_equal(r->n_values, 2);
+        assert_true(!r->values[0]->main && r->values[1]->main);
+        assert_string_equal(r->error.traceback.bytes, "T");
+        assert_string_equal(r->out.data, "onethree");
+        assert_string_equal(r->session, session_id(session));
+        assert_string_equal(r->context, "1");
+        assert_false(r->facts.exited);
+        /* Output that was written before a frame comes before it, whichever way is faster. */
+        assert_ptr_equal(strstr(seen.text, "started;"), seen.text);
+        assert_true(strstr(seen.text, "out=one") < strstr(seen.text, "shown:image/png=abc;"));
+        assert_true(strstr(seen.text, "three;") < strstr(seen.text, "main:text/plain=42;error:N:V:T;"));
+}
+
+static void test_many_runs(void **state)
+{
+        struct context_info info;
+
+        open_context(&python);
+        for (int i = 0; i < 200; i++)
+                expect("out x", VERDICT_OK, true);
+        context_info_get(context, &info);
+        assert_true(info.alive && !info.busy && info.runs == 200);
+        assert_int_equal(fake.starts, 1);
+}
+
+static void test_code_is_text(void **state)
+{
+        struct seen seen = {0};
+        struct context_request request = request_of("x", &seen);
+        struct result *result = NULL;
+        gb_error err = {0};
+
+        open_context(&bash);
+        request.code = "a\0b";
+        request.code_size = 3;
+        assert_int_equal(context_run(context, &request, &result, &err), -EILSEQ);
+        request.code = "\xff";
+        request.code_size = 1;
+        assert_int_equal(context_run(context, &request, &result, &err), -EILSEQ);
+        assert_null(result);
+        expect("", VERDICT_OK, true);
+}
+
+static void test_death_between_runs(void **state)
+{
+        struct context_info info;
+
+        open_context(&python);
+        expect("done ok\nquiet\nsleep 30\nexit 1", VERDICT_OK, true);
+        usleep(150000);
+        context_info_get(context, &info);
+        assert_false(info.alive);
+        _cleanup_result_ struct result *r = run("out x");
+        assert_true(r->verdict.kind == VERDICT_OK && r->state_restarted && r->state_kept);
+        assert_int_equal(fake.starts, 2);
+}
+
+/* Once a run is over its deadline is none of the interpreter's any more. */
+static void test_deadline_is_disarmed(void **state)
+{
+        open_context(&python);
+        policy->timeout_usec = 1000;
+        expect("sleep 60000", VERDICT_TIMEOUT, true);
+        usleep(INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC + 200000);
+        policy->timeout_usec = 400000;
+        _cleanup_result_ struct result *r = run("out x");
+        assert_false(r->state_restarted);
+}
+
+static void *interrupt_soon(void *data)
+{
+        usleep(100000);
+        return (void *)(intptr_t)context_interrupt(context, NULL);
+}
+
+static void test_interrupt(void **state)
+{
+        pthread_t thread;
+        void *r = NULL;
+
+        open_context(&python);
+        policy->timeout_usec = 30000000;
+        assert_int_equal(context_interrupt(context, NULL), -ESRCH);
+        /* One that came when nothing ran is not kept for later. */
+        expect("sleep 50", VERDICT_OK, true);
+        pthread_create(&thread, NULL, interrupt_soon, NULL);
+        uint64_t start = monotonic_usec();
+        expect("sleep 20000", VERDICT_CANCELLED, true);
+        assert_true(monotonic_usec() - start < 1000000);
+        pthread_join(thread, &r);
+        assert_null(r);
+        expect("sleep 50", VERDICT_OK, true);
+}
+
+struct later {
+        int fd;
+        uint64_t count;
+};
+
+static void *cancel_soon(void *data)
+{
+        struct later *l = data;
+
+        usleep(100000);
+        return (void *)(intptr_t)(write(l->fd, &l->count, sizeof(l->count)) != sizeof(l->count));
+}
+
+static struct result *run_and_cancel(const char *code, uint64_t count)
+{
+        struct seen seen = {0};
+        struct context_request request = request_of(code, &seen);
+        struct later later = {eventfd(0, EFD_CLOEXEC), count};
+        pthread_t thread;
+
+        request.cancel_fd = later.fd;
+        pthread_create(&thread, NULL, cancel_soon, &later);
+        struct result *r = run_request(&request);
+        pthread_join(thread, NULL);
+        close(later.fd);
+        assert_int_equal(r->verdict.kind, VERDICT_CANCELLED);
+        return r;
+}
+
+static void test_cancel_fd(void **state)
+{
+        policy->timeout_usec = 30000000;
+        open_context(&python);
+        expect("out x", VERDICT_OK, true);
+        _cleanup_result_ struct result *r = run_and_cancel("sleep 20000", 1);
+        assert_true(r->state_kept && r->facts.wall_usec < 1000000);
+        /* Two counts kill. */
+        _cleanup_result_ struct result *killed = run_and_cancel("sleep 20000", 2);
+        assert_true(!killed->state_kept && killed->facts.wall_usec < 1000000);
+        expect("out x", VERDICT_OK, true);
+        /* A deaf one is killed after the grace. */
+        _cleanup_result_ struct result *deaf = run_and_cancel("deaf\nsleep 20000", 1);
+        assert_false(deaf->state_kept);
+        assert_true(deaf->facts.wall_usec >= INTERRUPT_GRACE_USEC && deaf->facts.wall_usec < INTERRUPT_GRACE_USEC + 1000000);
+}
+
+/* The caller has cancelled before the code was on its way. */
+static void test_cancelled_at_once(void **state)
+{
+        struct seen seen = {0};
+        struct context_request request = request_of("sleep 20000", &seen);
+
+        policy->timeout_usec = 30000000;
+        open_context(&python);
+        request.cancel_fd = eventfd(1, EFD_CLOEXEC);
+        _cleanup_result_ struct result *unsent = run_request(&request);
+        assert_int_equal(unsent->verdict.kind, VERDICT_CANCELLED);
+        assert_true(unsent->state_kept && !unsent->facts.started);
+        /* And here it was just sent: an interrupt that comes too early is repeated. */
+        for (int i = 0; i < 20; i++) {
+                uint64_t one = 1;
+                expect("out x", VERDICT_OK, true);
+                assert_int_equal(write(request.cancel_fd, &one, sizeof(one)), sizeof(one));
+                _cleanup_result_ struct result *early = run_request(&request);
+                assert_int_equal(early->verdict.kind, VERDICT_CANCELLED);
+                assert_true(early->state_kept && early->facts.wall_usec < 1000000);
+        }
+        close(request.cancel_fd);
+}
+
+static void *run_elsewhere(void *data)
+{
+        struct seen seen = {0};
+        struct context_request request = request_of("sleep 300", &seen);
+        struct result *result = NULL;
+
+        int r = context_run(data, &request, &result, NULL);
+        result_free(result);
+        return (void *)(intptr_t)r;
+}
+
+static void test_busy(void **state)
+{
+        struct seen seen = {0};
+        struct context_request request = request_of("out x", &seen);
+        struct result *result = NULL;
+        struct context_info info[2];
+        gb_error err = {0};
+        pthread_t thread;
+        void *r = NULL;
+
+        policy->timeout_usec = 30000000;
+        open_context(&python);
+        struct context *first = context;
+        pthread_create(&thread, NULL, run_elsewhere, first);
+        usleep(100000);
+        assert_int_equal(context_run(first, &request, &result, &err), -EBUSY);
+        assert_non_null(strstr(err.message, "runs something already"));
+        assert_int_equal(context_restart(first, &err), -EBUSY);
+        assert_int_equal(context_close(first, &err), -EBUSY);
+        /* Another one is free. */
+        open_context(&bash);
+        expect("out y", VERDICT_OK, true);
+        assert_int_equal(session_contexts(session, info, 2), 2);
+        assert_true(info[0].busy && info[0].alive && !info[1].busy);
+        assert_string_equal(info[1].language, "bash");
+        pthread_join(thread, &r);
+        assert_null(r);
+        assert_ptr_equal(session_find_context(session, "1"), first);
+        assert_null(session_find_context(session, "01"));
+}
+
+#define THREADS 4
+static void *run_often(void *data)
+{
+        for (int i = 0; i < 100; i++) {
+                struct seen seen = {0};
+                struct context_request request = request_of("out x\nraw R %S 15\\ntext/plain 2\\n42", &seen);
+                struct result *result = NULL;
+                if (context_run(data, &request, &result, NULL) < 0)
+                        return (void *)1;
+                bool good = result->verdict.kind == VERDICT_OK && result->n_values == 1 && strcmp(result->out.data, "x") == 0;
+                result_free(result);
+                if (!good)
+                        return (void *)2;
+        }
+        return NULL;
+}
+
+static void test_threads(void **state)
+{
+        pthread_t threads[THREADS];
+        void *r;
+
+        policy->timeout_usec = 30000000;
+        for (int i = 0; i < THREADS; i++) {
+                open_context(&python);
+                pthread_create(&threads[i], NULL, run_often, context);
+        }
+        for (int i = 0; i < THREADS; i++) {
+                pthread_join(threads[i], &r);
+                assert_null(r);
+        }
+}
+
+static void test_restart(void **state)
+{
+        open_context(&python);
+        expect("out x", VERDICT_OK, true);
+        assert_int_equal(context_restart(context, NULL), 0);
+        assert_int_equal(fake.starts, 2);
+        _cleanup_result_ struct result *r = run("out x");
+        assert_true(r->state_kept && !r->state_restarted); /* it was asked for */
+}
+
+static void test_too_many_contexts(void **state)
+{
+        struct context *more = NULL;
+        gb_error err = {0};
+
+        for (int i = 0; i < CONTEXTS_MAX; i++)
+                open_context(&bash);
+        assert_int_equal(context_open(session, &bash, &more, &err), -ENOSPC);
+        assert_int_equal(err.code, GB_E_LIMIT);
+        assert_int_equal(context_close(context, NULL), 0);
+        open_context(&bash);
+        assert_string_equal(context_id(context), "34"); /* never used twice, not even by one that was refused */
+        assert_int_equal(context_open(session, &plain_c, &more, &err), -ENOTSUP);
+        assert_null(more);
+}
+
+static void test_stdin(void **state)
+{
+        const struct language *languages[] = {&python, &bash};
+
+        for (size_t i = 0; i < ARRAY_SIZE(languages); i++) {
+                struct seen seen = {0};
+                struct context_request request = request_of("stdin", &seen);
+                open_context(languages[i]);
+                _cleanup_result_ struct result *empty = run_request(&request);
+                assert_string_equal(empty->out.data, "empty");
+                request.stdin_fd = file_with("hello", 5);
+                _cleanup_result_ struct result *file = run_request(&request);
+                assert_string_equal(file->out.data, "hello");
+                close(request.stdin_fd);
+                int fds[2];
+                assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+                assert_int_equal(write(fds[1], "piped", 5), 5);
+                close(fds[1]);
+                request.stdin_fd = fds[0];
+                _cleanup_result_ struct result *piped = run_request(&request);
+                assert_string_equal(piped->out.data, "piped");
+                close(fds[0]);
+        }
+}
+
+/* What was printed between two runs is not lost. */
+static void test_output_between_runs(void **state)
+{
+        open_context(&python);
+        expect("done ok\nquiet\nsleep 30\nout late", VERDICT_OK, true);
+        usleep(100000);
+        _cleanup_result_ struct result *r = run("out x");
+        assert_string_equal(r->out.data, "latex");
+}
+
+static void test_limits_of_the_session(void **state)
+{
+        open_context(&python);
+        policy->cpu_time_usec = 15000;
+        fake.usage_grows = true;
+        _cleanup_result_ struct result *cpu = run("sleep 60000");
+        assert_int_equal(cpu->verdict.kind, VERDICT_CPU);
+        assert_true(cpu->state_kept && cpu->facts.cpu_usec >= 20000);
+        fake.usage_grows = false;
+        fake.usage.oom_kills = 7; /* of earlier runs */
+        expect("done error\nquiet", VERDICT_ERROR, true);
+        fake.stop_on_exit = BOX_STOP_MEMORY;
+        expect("kill 9", VERDICT_MEMORY, false);
+}
+
+/* A workspace on the host is measured by us, and it is the session's: it stays full until something is removed. */
+static void test_host_workspace(void **state)
+{
+        char dir[] = "/tmp/glovebox-workspace-XXXXXX", code[64];
+        struct session *other = NULL;
+        gb_error err = {0};
+
+        assert_non_null(mkdtemp(dir));
+        policy->disk_limit_bytes = 1 * MIB;
+        policy->timeout_usec = 10000000;
+        fake.workspace_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct session_options options = {.backend = &fake_backend, .policy = policy, .workspace = dir};
+        session_close(session);
+        session = NULL;
+        if (session_open(&options, &other, &err) < 0)
+                fail_msg("%s", err.message);
+        session = other;
+        open_context(&python);
+        expect("out x", VERDICT_OK, true);
+        snprintf(code, sizeof(code), "fill %s/a\nsleep 8000", dir);
+        _cleanup_result_ struct result *r = run(code);
+        assert_int_equal(r->verdict.kind, VERDICT_DISK);
+        assert_true(!r->state_kept && r->facts.wall_usec < 2000000 && r->facts.disk_peak_bytes >= 2 * MIB);
+        assert_int_equal(session_file_remove(session, "a", &err), 0);
+        /* A run that is over before anybody looked. */
+        snprintf(code, sizeof(code), "fill %s/a", dir);
+        expect(code, VERDICT_DISK, true);
+        assert_int_equal(session_file_remove(session, "/sandbox/a", &err), 0);
+        assert_int_equal(session_file_write(session, "b", "x", 1, 0600, &err), 0);
+        expect("out x", VERDICT_OK, true);
+        assert_int_equal(session_file_remove(session, "b", &err), 0);
+        close(fake.workspace_fd);
+        assert_int_equal(rmdir(dir), 0);
+}
+
+static void test_lost(void **state)
+{
+        gb_error err = {0};
+        struct seen seen = {0};
+        struct context_request request = request_of("out x", &seen);
+        struct result *none = NULL;
+
+        open_context(&python);
+        expect("out x", VERDICT_OK, true);
+        fake.lose = true;
+        expect("exit 1", VERDICT_LOST, false);
+        fake.lose = false;
+        expect("out x", VERDICT_OK, true);
+        /* The session itself ends. */
+        fake_end_session();
+        expect("sleep 60000", VERDICT_LOST, false);
+        assert_int_equal(context_run(context, &request, &none, &err), -ESRCH);
+        assert_int_equal(err.code, GB_E_LOST);
+}
+
+static void test_once(void **state)
+{
+        static const struct {
+                const char *code;
+                enum verdict_kind kind;
+                int exit_code;
+                const char *out;
+        } rows[] = {
+                {"0", VERDICT_OK, 0, ""},
+                {"3", VERDICT_ERROR, 3, ""},
+                {"0 cat", VERDICT_OK, 0, "hello"},
+                {"hang", VERDICT_TIMEOUT, -1, ""},
+                {"flood", VERDICT_OUTPUT, -1, NULL},
+        };
+        struct seen seen = {0};
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                struct once_request request = {
+                        .language = &plain_c, .code = rows[i].code, .code_size = strlen(rows[i].code), .stdin_fd = file_with("hello", 5),
+                        .cancel_fd = -1, .keep_output = true, .callbacks = seen_callbacks,
+                };
+                request.callbacks.data = &seen;
+                _cleanup_result_ struct result *r = NULL;
+                gb_error err = {0};
+                memset(&seen, 0, sizeof(seen));
+                if (session_run(session, &request, &r, &err) < 0)
+                        fail_msg("%s", err.message);
+                if (r->verdict.kind != rows[i].kind || r->facts.exit_code != rows[i].exit_code)
+                        fail_msg("\"%s\": %s, %d", rows[i].code, r->verdict.message, r->facts.exit_code);
+                if (rows[i].out)
+                        assert_string_equal(r->out.data ? r->out.data : "", rows[i].out);
+                assert_ptr_equal(strstr(seen.text, "started;"), seen.text);
+                assert_string_equal(r->session, session_id(session));
+                assert_string_equal(r->context, "");
+                close(request.stdin_fd);
+        }
+}
+
+static void test_refused(void **state)
+{
+        struct session *other = NULL;
+        gb_error err = {0};
+        struct template t = {.name = (char *)"data", .rootfs = (char *)"/image"};
+        struct session_options options = {.backend = &fake_backend, .policy = policy, .template = &t, .rootfs = "/other"};
+
+        assert_int_equal(session_open(&options, &other, &err), -EINVAL);
+        assert_non_null(strstr(err.message, "another image"));
+        struct backend none = {.name = "none"};
+        options = (struct session_options){.backend = &none, .policy = policy};
+        assert_int_equal(session_open(&options, &other, &err), -ENOSYS);
+        options = (struct session_options){.backend = &fake_backend, .policy = policy, .workspace = "/nonexistent/workspace"};
+        assert_int_equal(session_open(&options, &other, &err), -ENOENT);
+        assert_null(other);
+}
+
+/* The real runner, when it and an interpreter are there. */
+static void test_python(void **state)
+{
+        if (access(PYTHON_RUNNER, R_OK) < 0 || system("python3 -c '' 2>/dev/null") != 0)
+                skip();
+        fake.greeting = GREET_PYTHON;
+        policy->timeout_usec = 20000000;
+        open_context(&python);
+        expect("x = 20", VERDICT_OK, true);
+        _cleanup_result_ struct result *r = run("print('hi')\nx + 22");
+        assert_string_equal(r->out.data, "hi\n");
+        assert_int_equal(r->n_values, 1);
+        assert_true(r->values[0]->main);
+        assert_string_equal(r->values[0]->parts[0].bytes, "42");
+        _cleanup_result_ struct result *wrong = run("y = x\n1 / 0");
+        assert_int_equal(wrong->verdict.kind, VERDICT_ERROR);
+        assert_string_equal(wrong->error.name.bytes, "ZeroDivisionError");
+        struct seen seen = {0};
+        struct context_request request = request_of("import sys; print(sys.stdin.read() * 2)", &seen);
+        request.stdin_fd = file_with("ab", 2);
+        _cleanup_result_ struct result *input = run_request(&request);
+        assert_string_equal(input->out.data, "abab\n");
+        close(request.stdin_fd);
+        policy->timeout_usec = 300000;
+        expect("while True: pass", VERDICT_TIMEOUT, true);
+        policy->timeout_usec = 20000000;
+        _cleanup_result_ struct result *kept = run("y");
+        assert_string_equal(kept->values[0]->parts[0].bytes, "20");
+        _cleanup_result_ struct result *left = run("import os; os._exit(3)");
+        assert_true(left->verdict.kind == VERDICT_ERROR && left->facts.exit_code == 3 && !left->state_kept);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                TEST(test_events_in_order), TEST(test_many_runs), TEST(test_code_is_text), TEST(test_death_between_runs),
+                TEST(test_deadline_is_disarmed), TEST(test_interrupt), TEST(test_cancel_fd), TEST(test_cancelled_at_once),
+                TEST(test_busy), TEST(test_threads), TEST(test_restart), TEST(test_too_many_contexts), TEST(test_stdin),
+                TEST(test_output_between_runs), TEST(test_limits_of_the_session), TEST(test_host_workspace), TEST(test_lost), TEST(test_once),
+                TEST(test_refused), TEST(test_python),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a program in a session. It is the warden's own child, whoever cloned it, so its end comes from
+ * waitid(). Its time is a timerfd that the front holds too: the front arms it with each run, and when it expires
+ * we end the program, whatever the front is doing. That it is armed also tells us that a run is under way. */
+#include "warden/program.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/message.h"
+#include "kernel/landlock.h"
+#include "kernel/sys.h"
+#include "runner/runner.h"
+#include "warden/channel.h"
+#include "warden/loop.h"
+#include "warden/setup.h"
+#include "warden/template.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+static LOOP_TABLE struct program programs[PROGRAMS_MAX];
+static size_t n_programs; /* none after these is in use */
+
+void program_keep_private(void)
+{
+        loop_keep_private(programs, sizeof(programs));
+}
+
+struct program *program_new(struct box *b)
+{
+        static size_t next;
+        static uint32_t generation;
+
+        for (size_t n = 0; n < PROGRAMS_MAX; n++, next = (next + 1) % PROGRAMS_MAX) {
+                if (next >= n_programs && n_programs < PROGRAMS_MAX)
+                        next = n_programs;
+                struct program *p = &programs[next];
+                if (p->state != PROGRAM_NONE)
+                        continue;
+                n_programs = MAX(n_programs, next + 1);
+                *p = (struct program){
+                        .state = PROGRAM_STARTING, .box = b, .entrant_pidfd = -1, .socket = -1, .pidfd = -1, .timer = -1,
+                        .control = -1, .out = -1, .err = -1, .asked_usec = monotonic_usec(),
+                        .number = (uint32_t)next + PROGRAMS_MAX * (++generation % (UINT32_MAX / PROGRAMS_MAX)),
+                };
+                return p;
+        }
+        return NULL;
+}
+
+struct program *program_by_number(uint32_t number)
+{
+        struct program *p = &programs[number % PROGRAMS_MAX];
+
+        return p->state == PROGRAM_STARTING && p->number == number ? p : NULL;
+}
+
+void program_for_each(struct box *b, void (*visit)(struct program *p, void *data), void *data)
+{
+        while (n_programs > 0 && programs[n_programs - 1].state == PROGRAM_NONE)
+                n_programs--;
+        for (size_t i = 0; i < n_programs; i++)
+                if (programs[i].state != PROGRAM_NONE && (!b || programs[i].box == b))
+                        visit(&programs[i], data);
+}
+
+static void reap(int pidfd, siginfo_t *info)
+{
+        *info = (siginfo_t){0};
+        while (pidfd >= 0 && waitid(P_PIDFD, (id_t)pidfd, info, WEXITED | __WALL) < 0 && errno == EINTR)
+                ;
+}
+
+static void close_streams(struct program *p)
+{
+        p->control = safe_close(p->control);
+        p->out = safe_close(p->out);
+        p->err = safe_close(p->err);
+}
+
+static void release(struct program *p)
+{
+        close_streams(p);
+        p->timer = loop_close(p->timer);
+        p->socket = loop_close(p->socket);
+        p->pidfd = loop_close(p->pidfd);
+        p->entrant_pidfd = loop_close(p->entrant_pidfd);
+        channel_release(p->channel);
+        p->channel = NULL;
+        if (p->box->parked == p)
+                p->box->parked = NULL;
+        p->state = PROGRAM_NONE;
+}
+
+/* ---- the start ---- */
+
+int program_make_streams(struct program *p, int theirs[static 4], gb_error *err)
+{
+        int pair[2];
+
+        theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        for (int i = 1; i <= 2; i++) {
+                if (pipe2(pair, O_CLOEXEC) < 0)
+                        return error_set(err, GB_E_INTERNAL, errno, "cannot make a pipe: %s", strerror(errno));
+                *(i == 1 ? &p->out : &p->err) = pair[0];
+                theirs[i] = pair[1];
+        }
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || theirs[0] < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a control channel: %s", strerror(errno));
+        p->control = pair[0];
+        theirs[3] = pair[1];
+        return 0;
+}
+
+static int make_timer(struct program *p, gb_error *err)
+{
+        p->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (p->timer < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a timer: %s", strerror(errno));
+        loop_watch(p->timer, LOOP_PROGRAM_TIMER, p);
+        return 0;
+}
+
+/* Clones the process that enters the box; in it this does not return. */
+static int clone_entrant(struct program *p, gb_error *err)
+{
+        struct box *b = p->box;
+        int pair[2];
+        struct clone_args args = {
+                .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&p->entrant_pidfd, .exit_signal = SIGCHLD,
+        };
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        _cleanup_close_ int theirs = pair[1];
+        p->socket = pair[0];
+        if (b->has_cgroup && b->cgroup.dir[CGROUP_UNIFIED] >= 0) {
+                args.flags |= CLONE_INTO_CGROUP;
+                args.cgroup = (uint64_t)b->cgroup.dir[CGROUP_UNIFIED];
+        }
+        const struct setup setup = {
+                .uid = b->spec.uid, .gid = b->spec.gid, .layers_off = b->spec.layers_off, .socket = theirs,
+                .host_network = b->spec.flags & BOX_NETWORK_HOST,
+        };
+        int init_pidfd = b->init_pidfd; /* the child does not have the box */
+        pid_t pid = sys_clone3(&args);
+        if (pid == 0)
+                setup_enter(&setup, init_pidfd);
+        if (pid < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot start a process for the session: %s", strerror(errno));
+        p->entrant_pid = pid;
+        loop_watch(p->socket, LOOP_PROGRAM_FRAME, p);
+        loop_watch(p->entrant_pidfd, LOOP_PROGRAM_END, p);
+        return write(p->socket, "g", 1) == 1 ? 0 : error_set(err, GB_E_LOST, errno, "the session's box cannot be entered");
+}
+
+static int send_order(struct program *p, const struct setup_fds *given, gb_error *err)
+{
+        static struct setup_order order;
+        struct setup_fds fds = *given;
+        struct box *b = p->box;
+
+        int n_join = b->has_cgroup ? cgroup_box_open_join(&b->cgroup, fds.join) : 0;
+        if (n_join < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the session's cgroup: %s", strerror(-n_join));
+        fds.ruleset = b->ruleset;
+        order = (struct setup_order){
+                .spec = b->spec, .has_stdio = true, .has_control = given->control >= 0, .has_ruleset = b->ruleset >= 0,
+                .n_join = (uint32_t)n_join, .landlock_abi = (uint32_t)landlock_abi(),
+        };
+        int r = setup_order_send(p->socket, &order, &fds);
+        for (int i = 0; i < n_join; i++)
+                safe_close(fds.join[i]);
+        return r < 0 ? error_set(err, GB_E_LOST, -r, "the session's box cannot be entered") : 0;
+}
+
+static int start_entering(struct program *p, struct setup_fds *fds, gb_error *err)
+{
+        int theirs[4] = {-1, -1, -1, -1}, r = 0;
+
+        if (p->flags & BOX_CONTEXT) {
+                r = program_make_streams(p, theirs, err);
+                memcpy(fds->stdio, theirs, sizeof(fds->stdio));
+                fds->control = theirs[3];
+        }
+        if (r == 0 && (fds->payload < 0 || fds->stdio[0] < 0 || fds->stdio[1] < 0 || fds->stdio[2] < 0))
+                r = error_set(err, GB_E_INTERNAL, EPROTO, "the request lacks a descriptor");
+        if (r == 0)
+                r = clone_entrant(p, err);
+        if (r == 0)
+                r = send_order(p, fds, err);
+        for (int i = 0; i < 4; i++)
+                safe_close(theirs[i]);
+        return r;
+}
+
+int program_start(struct program *p, const struct box_spec *spec, int *fds, gb_error *err)
+{
+        static struct setup_fds given;
+
+        memset(&given, -1, sizeof(given));
+        p->flags = spec->flags;
+        for (uint32_t i = 0; i < spec->n_fds; i++) {
+                uint32_t role = spec->fds[i].role;
+                if (role == BOX_FD_PAYLOAD)
+                        given.payload = fds[i]; /* still the caller's to close */
+                else if (role >= BOX_FD_STDIN && role <= BOX_FD_STDERR)
+                        given.stdio[role - BOX_FD_STDIN] = fds[i];
+        }
+        int r = make_timer(p, err);
+        if (r < 0)
+                return r;
+        if (p->flags & BOX_WARM && p->flags & BOX_CONTEXT && p->box->template)
+                return template_fork(p->box->template, p, err);
+        return start_entering(p, &given, err);
+}
+
+/* ---- what it says, and its end ---- */
+
+void program_announce(struct program *p)
+{
+        struct warden_event event = {.kind = WARDEN_STARTED, .warm = p->warm};
+        int fds[4] = {p->timer, p->out, p->err, p->control};
+
+        p->state = PROGRAM_RUNNING;
+        p->box->parked = NULL;
+        channel_send(p->channel, &event, fds, p->flags & BOX_CONTEXT ? 4 : 1);
+        close_streams(p);
+}
+
+void program_ready(struct program *p)
+{
+        p->started_usec = monotonic_usec();
+        if (p->channel)
+                program_announce(p);
+        else {
+                p->state = PROGRAM_PARKED;
+                p->box->parked = p;
+        }
+}
+
+static void take_frame(struct program *p, const struct setup_frame *frame, int *fds, int n_fds)
+{
+        if (frame->kind == SETUP_PROGRAM && p->pidfd < 0 && n_fds == 1 && frame->value > 1) {
+                p->pidfd = TAKE_FD(fds[0]);
+                p->pid = (pid_t)frame->value;
+                loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
+        } else if (frame->kind == SETUP_PHASE && p->started_usec == 0) {
+                p->started_usec = monotonic_usec();
+        } else if (frame->kind == SETUP_FAILED && p->state == PROGRAM_STARTING) {
+                p->failed = true;
+                p->error = frame->error;
+                p->error.message[sizeof(p->error.message) - 1] = '\0';
+        }
+}
+
+/* False: nobody can speak any more. */
+static bool read_frame(struct program *p)
+{
+        struct setup_frame frame = {0};
+        int fds[BOX_FDS_MAX], n_fds;
+
+        ssize_t n = message_receive(p->socket, MSG_DONTWAIT, &frame, sizeof(frame), fds, &n_fds);
+        if (n == -EAGAIN || n == -EMSGSIZE)
+                return n == -EMSGSIZE;
+        if (n == (ssize_t)sizeof(frame))
+                take_frame(p, &frame, fds, n_fds);
+        for (int i = 0; i < n_fds; i++)
+                safe_close(fds[i]);
+        if (n <= 0)
+                p->socket = loop_close(p->socket);
+        return n > 0;
+}
+
+void program_on_frame(void *program)
+{
+        struct program *p = program;
+
+        if (p->state == PROGRAM_NONE || p->socket < 0)
+                return;
+        (void)read_frame(p);
+        /* The socket dies with the exec: user code runs. */
+        if (p->socket < 0 && p->state == PROGRAM_STARTING && p->pidfd >= 0 && p->started_usec > 0 && !p->failed)
+                program_ready(p);
+}
+
+/* Its process is reaped: the rest is counting and telling. */
+static void report_end(struct program *p, const siginfo_t *info)
+{
+        struct box *b = p->box;
+        struct warden_event event = {.kind = WARDEN_ENDED, .warm = p->warm};
+        bool exited = info->si_code == CLD_EXITED;
+
+        box_measure(b);
+        if (p->stop == WARDEN_STOP_NONE && b->report.stats.oom_kills > b->oom_kills_known && !exited && info->si_status == SIGKILL)
+                p->stop = WARDEN_STOP_MEMORY;
+        event.report = b->report;
+        event.report.exit_code = exited ? info->si_status : -1;
+        event.report.signal = exited ? 0 : info->si_status;
+        event.report.stop = p->stop;
+        event.report.wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0;
+        if (p->state == PROGRAM_STARTING) {
+                event.kind = WARDEN_FAILED;
+                event.error = p->error;
+                if (!p->failed)
+                        error_set(&event.error, GB_E_LOST, ECHILD, "the program was killed before it could start (out of memory?)");
+        }
+        channel_send(p->channel, &event, NULL, 0);
+        release(p);
+}
+
+void program_on_end(void *program)
+{
+        struct program *p = program;
+        siginfo_t info = {0};
+
+        if (p->state == PROGRAM_NONE)
+                return;
+        if (p->entrant_pid > 0 && waitid(P_PIDFD, (id_t)p->entrant_pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) {
+                p->entrant_pid = 0;
+                p->entrant_pidfd = loop_close(p->entrant_pidfd);
+        }
+        while (p->socket >= 0 && read_frame(p))
+                ;
+        info = (siginfo_t){0};
+        if (p->pidfd < 0 && p->entrant_pid == 0 && !p->warm) {
+                report_end(p, &info); /* nobody was started */
+                return;
+        }
+        if (p->pidfd < 0 || waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG | __WALL) < 0 || info.si_pid == 0)
+                return;
+        if (p->state == PROGRAM_STARTING && p->started_usec > 0 && !p->failed)
+                program_ready(p); /* it was quick */
+        report_end(p, &info);
+}
+
+void program_on_timer(void *program)
+{
+        struct program *p = program;
+        uint64_t count;
+
+        if (p->state == PROGRAM_RUNNING && read(p->timer, &count, sizeof(count)) == sizeof(count))
+                program_stop(p, WARDEN_STOP_TIMEOUT);
+}
+
+bool program_is_active(const struct program *p)
+{
+        struct itimerspec armed;
+
+        return p->state == PROGRAM_RUNNING && timerfd_gettime(p->timer, &armed) == 0 &&
+               (armed.it_value.tv_sec != 0 || armed.it_value.tv_nsec != 0);
+}
+
+void program_signal(struct program *p, int sig)
+{
+        /* It leads its process group, and until it is reaped its number cannot belong to anybody else. */
+        if (p->state == PROGRAM_RUNNING && p->pid > 1)
+                kill(-p->pid, sig);
+}
+
+static void count(struct program *p, void *data)
+{
+        ++*(int *)data;
+}
+
+/* What it has started dies with it. Where other programs share the session, only its process group can be told
+ * from theirs; what has left that stays within the session's limits. */
+static void kill_descendants(struct program *p)
+{
+        struct clone_args args = {.flags = 0, .exit_signal = SIGCHLD};
+        int others = 0, status;
+
+        program_for_each(p->box, count, &others);
+        if (p->pid > 1)
+                kill(-p->pid, SIGKILL);
+        if (others > 1 || p->box->stopping || p->box->init_pidfd < 0)
+                return;
+        int init_pidfd = p->box->init_pidfd;
+        pid_t pid = sys_clone3(&args);
+        if (pid == 0)
+                setup_kill_all(init_pidfd);
+        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+}
+
+void program_stop(struct program *p, enum warden_stop why)
+{
+        siginfo_t info = {0};
+
+        if (p->state == PROGRAM_NONE)
+                return;
+        p->stop = why;
+        if (p->entrant_pid > 0) {
+                sys_pidfd_send_signal(p->entrant_pidfd, SIGKILL);
+                reap(p->entrant_pidfd, &info);
+                p->entrant_pid = 0;
+        }
+        while (p->socket >= 0 && read_frame(p))
+                ;
+        if (p->pidfd >= 0) {
+                sys_pidfd_send_signal(p->pidfd, SIGKILL);
+                kill_descendants(p);
+        }
+        reap(p->pidfd, &info);
+        report_end(p, &info);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "warden/session.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "warden/channel.h"
+#include "warden/program.h"
+#include "warden/template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- requests ---- */
+
+static void tell_opened(struct box *b)
+{
+        struct warden_event event = {
+                .kind = WARDEN_OPENED, .host_uid = b->host_uid, .host_gid = b->host_gid, .warm = b->template != NULL,
+        };
+        int fds[1 + CGROUP_KIND_COUNT], n = 0;
+
+        fds[n++] = b->workspace;
+        for (int kind = 0; b->has_cgroup && kind < CGROUP_KIND_COUNT; kind++) {
+                /* Opened anew: a copy of ours would share its lock. */
+                int fd = b->cgroup.dir[kind] < 0 ? -1 : openat(b->cgroup.dir[kind], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                if (fd < 0)
+                        continue;
+                event.cgroups |= 1U << kind;
+                fds[n++] = fd;
+        }
+        channel_send(b->channel, &event, fds, n);
+        while (n > 1)
+                safe_close(fds[--n]);
+}
+
+int session_open(struct channel *c, const struct box_spec *spec, int *fds, gb_error *err)
+{
+        static const struct template_key none;
+        bool warm = memcmp(&spec->template, &none, sizeof(none)) != 0;
+        struct template *t = warm ? template_find(&spec->template) : NULL;
+
+        if (warm && !t)
+                return error_set(err, GB_E_NOT_FOUND, ENOENT, "there is no such template here");
+        if (t)
+                template_remember(t, spec, fds);
+        struct box *b = t ? template_take(t, spec) : NULL;
+        if (!b) {
+                b = box_new();
+                if (!b)
+                        return error_set(err, GB_E_LIMIT, EAGAIN, "no more sessions: %d boxes are in use", BOXES_MAX);
+                b->session = true;
+                b->template = t;
+                int r = box_create(b, spec, NULL, fds, err);
+                if (r < 0) {
+                        b->failed = true;
+                        b->error = *err;
+                        box_stop(b, WARDEN_STOP_NONE);
+                }
+        }
+        c->kind = CHANNEL_SESSION;
+        c->box = b;
+        b->channel = c;
+        if (b->state == BOX_OPEN)
+                tell_opened(b);
+        box_settle(b);
+        return 0;
+}
+
+int session_start(struct box *b, const struct box_spec *spec, int *fds, gb_error *err)
+{
+        struct channel *c = NULL;
+        bool warm = spec->flags & BOX_WARM && spec->flags & BOX_CONTEXT && b->template;
+
+        for (uint32_t i = 0; i < spec->n_fds; i++)
+                if (spec->fds[i].role == BOX_FD_CHANNEL && !c)
+                        c = channel_new(TAKE_FD(fds[i]));
+        if (!c)
+                return error_set(err, GB_E_INTERNAL, EPROTO, "the request for a program has no channel");
+        struct program *p = warm ? b->parked : NULL;
+        bool parked = p;
+        gb_error error = {0};
+        int r = 0;
+        if (!p)
+                p = program_new(b);
+        if (!p) {
+                struct warden_event event = {.kind = WARDEN_FAILED};
+                error_set(&event.error, GB_E_LIMIT, EAGAIN, "no more programs: %d are in use", PROGRAMS_MAX);
+                channel_send(c, &event, NULL, 0);
+                return 0;
+        }
+        c->kind = CHANNEL_PROGRAM;
+        c->program = p;
+        p->channel = c;
+        p->flags = spec->flags;
+        if (parked)
+                program_announce(p);
+        else if (b->state == BOX_BUILDING && !warm)
+                r = error_set(&error, GB_E_INTERNAL, EPROTO, "the session does not stand yet");
+        else
+                r = program_start(p, spec, fds, &error);
+        if (r < 0) {
+                p->failed = true;
+                p->error = error;
+                program_stop(p, WARDEN_STOP_NONE);
+        }
+        return 0;
+}
+
+/* ---- what follows ---- */
+
+static void start_deferred(struct program *p, void *data)
+{
+        gb_error error = {0};
+
+        if (!p->deferred || p->state != PROGRAM_STARTING)
+                return;
+        p->deferred = false;
+        if (template_fork(p->box->template, p, &error) < 0) {
+                p->failed = true;
+                p->error = error;
+                program_stop(p, WARDEN_STOP_NONE);
+        }
+}
+
+/* A session stands. */
+static void on_open(struct box *b)
+{
+        gb_error error = {0};
+
+        b->announced = true;
+        if (b->channel) {
+                tell_opened(b);
+                program_for_each(b, start_deferred, NULL);
+                return;
+        }
+        struct program *p = program_new(b);
+        if (!p)
+                return;
+        p->flags = BOX_CONTEXT | BOX_WARM;
+        struct box_spec spec = {.flags = p->flags};
+        if (program_start(p, &spec, NULL, &error) < 0)
+                box_stop(b, WARDEN_STOP_NONE);
+}
+
+static void end_program(struct program *p, void *data)
+{
+        program_stop(p, WARDEN_STOP_NONE);
+}
+
+void session_end_programs(struct box *b)
+{
+        program_for_each(b, end_program, NULL);
+}
+
+static void on_dead(struct box *b)
+{
+        struct warden_event event = {.kind = b->failed ? WARDEN_FAILED : WARDEN_ENDED, .error = b->error, .report = b->report};
+        struct channel *c = b->channel;
+        bool once = b->spec.flags & BOX_ONCE;
+
+        struct template *t = b->template;
+        if (t)
+                template_forget(t, b);
+        channel_send(c, &event, NULL, 0);
+        box_done(b);
+        channel_release(c);
+        if (t)
+                template_lost_session(t);
+        warden_over = warden_over || once;
+}
+
+void box_settle(struct box *b)
+{
+        if (b->executed && !b->announced) {
+                struct warden_event event = {.kind = WARDEN_STARTED};
+                b->announced = true;
+                if (b->channel && b->channel->kind == CHANNEL_BOX)
+                        channel_send(b->channel, &event, NULL, 0);
+                if (b->state == BOX_RUNNING)
+                        box_sweep(b);
+        }
+        if (b->state == BOX_OPEN && !b->announced)
+                on_open(b);
+        if (b->state == BOX_DEAD)
+                on_dead(b);
+}
+
+/* ---- time ---- */
+
+struct tick {
+        uint64_t now_usec, next_usec;
+};
+
+static uint64_t last_tick_usec;
+
+static void look_at_program(struct program *p, void *data)
+{
+        bool *active = data;
+
+        *active = *active || program_is_active(p);
+}
+
+static void end_for_memory(struct program *p, void *data)
+{
+        program_stop(p, WARDEN_STOP_MEMORY);
+}
+
+/* A session whose kernel has killed a task for memory keeps no program: which of them still have all their parts
+ * nobody can tell. The workspace stays. */
+static void look_at_session(struct box *b)
+{
+        bool active = false;
+
+        program_for_each(b, look_at_program, &active);
+        if (!active)
+                return;
+        box_measure(b);
+        if (b->report.stats.oom_kills <= b->oom_kills_known)
+                return;
+        program_for_each(b, end_for_memory, NULL);
+        b->oom_kills_known = b->report.stats.oom_kills;
+}
+
+static void tick_box(struct box *b, void *data)
+{
+        const struct tick *t = data;
+
+        if (b->state == BOX_OPEN && b->channel)
+                look_at_session(b);
+        else
+                box_sample(b, t->now_usec);
+        box_settle(b);
+}
+
+static bool is_known(pid_t pid);
+
+void session_reap_strays(void)
+{
+        siginfo_t info = {0};
+
+        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0 && !is_known(info.si_pid)) {
+                waitpid(info.si_pid, NULL, __WALL);
+                info = (siginfo_t){0};
+        }
+}
+
+void session_tick(uint64_t now_usec)
+{
+        struct tick t = {.now_usec = now_usec};
+
+        last_tick_usec = now_usec;
+        box_for_each(tick_box, &t);
+        session_reap_strays();
+}
+
+struct known {
+        pid_t pid;
+        bool yes;
+};
+
+static void known_in_box(struct box *b, void *data)
+{
+        struct known *k = data;
+
+        k->yes = k->yes || k->pid == b->setup_pid || k->pid == b->program_pid || k->pid == b->init_pid;
+}
+
+static void known_as_program(struct program *p, void *data)
+{
+        struct known *k = data;
+
+        k->yes = k->yes || k->pid == p->entrant_pid || k->pid == p->pid;
+}
+
+static bool is_known(pid_t pid)
+{
+        struct known k = {.pid = pid};
+
+        box_for_each(known_in_box, &k);
+        program_for_each(NULL, known_as_program, &k);
+        return k.yes;
+}
+
+static void earliest(struct box *b, void *data)
+{
+        struct tick *t = data;
+        uint64_t next = b->state == BOX_OPEN   ? last_tick_usec + SAMPLE_PERIOD_USEC
+                        : b->state == BOX_DEAD ? t->now_usec
+                                               : box_next_sample(b);
+
+        if (next > 0 && (t->next_usec == 0 || next < t->next_usec))
+                t->next_usec = next;
+}
+
+uint64_t session_next_tick(void)
+{
+        struct tick t = {.now_usec = monotonic_usec()};
+
+        box_for_each(earliest, &t);
+        return t.next_usec;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "warden/template.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/message.h"
+#include "kernel/privilege.h"
+#include "kernel/sys.h"
+#include "runner/runner.h"
+#include "warden/channel.h"
+#include "warden/inside.h"
+#include "warden/loop.h"
+#include "warden/session.h"
+#include "warden/setup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static struct template templates[TEMPLATES_MAX];
+
+static struct template *template_new(void)
+{
+        for (size_t i = 0; i < TEMPLATES_MAX; i++)
+                if (templates[i].state == TEMPLATE_NONE) {
+                        templates[i] = (struct template){.state = TEMPLATE_STARTING, .foreman = -1, .orders = -1};
+                        memset(templates[i].fds, -1, sizeof(templates[i].fds));
+                        return &templates[i];
+                }
+        return NULL;
+}
+
+struct template *template_find(const struct template_key *key)
+{
+        for (size_t i = 0; i < TEMPLATES_MAX; i++)
+                if (templates[i].state == TEMPLATE_READY && memcmp(&templates[i].key, key, sizeof(*key)) == 0)
+                        return &templates[i];
+        return NULL;
+}
+
+int template_create(struct channel *c, const struct box_spec *spec, int *fds, gb_error *err)
+{
+        struct template *t = template_new();
+        struct box *b = box_new();
+
+        if (!t || !b) {
+                if (t)
+                        t->state = TEMPLATE_NONE;
+                return error_set(err, GB_E_LIMIT, EAGAIN, "no more templates: %d are in use", TEMPLATES_MAX);
+        }
+        t->key = spec->template;
+        t->box = b;
+        t->channel = c;
+        b->channel = c;
+        b->own = t;
+        c->kind = CHANNEL_TEMPLATE;
+        c->template = t;
+        int r = box_create(b, spec, t, fds, err);
+        if (r < 0) {
+                b->failed = true;
+                b->error = *err;
+                box_stop(b, WARDEN_STOP_NONE);
+                return 0; /* told when the box is settled */
+        }
+        loop_watch(t->orders, LOOP_TEMPLATE, t);
+        return 0;
+}
+
+static void forget_spec(struct template *t)
+{
+        for (size_t i = 0; i < BOX_FDS_MAX; i++)
+                t->fds[i] = safe_close(t->fds[i]);
+}
+
+static void end_session(struct box *b, void *template)
+{
+        /* Its init lives in the template's pid namespace, dies with that, and has to be reaped before. */
+        if (b->template != template)
+                return;
+        box_stop(b, WARDEN_STOP_NONE);
+        box_settle(b);
+}
+
+void template_end(struct template *t)
+{
+        if (t->state == TEMPLATE_NONE)
+                return;
+        t->state = TEMPLATE_NONE;
+        memset(t->ahead, 0, sizeof(t->ahead));
+        t->box->own = NULL;
+        t->foreman = safe_close(t->foreman);
+        t->orders = loop_close(t->orders);
+        forget_spec(t);
+        box_for_each(end_session, t);
+}
+
+struct sessions {
+        const struct template *of;
+        int n;
+};
+
+static void count_session(struct box *b, void *data)
+{
+        struct sessions *s = data;
+
+        s->n += b->template == s->of;
+}
+
+static int count_sessions(const struct template *t)
+{
+        struct sessions s = {.of = t};
+
+        box_for_each(count_session, &s);
+        return s.n;
+}
+
+static void drop_ahead(struct template *t)
+{
+        for (size_t i = 0; i < TEMPLATE_POOL_MAX; i++) {
+                struct box *b = t->ahead[i];
+                t->ahead[i] = NULL;
+                if (!b)
+                        continue;
+                box_stop(b, WARDEN_STOP_NONE);
+                box_settle(b);
+        }
+}
+
+bool template_drain(struct template *t)
+{
+        struct warden_event event = {.kind = WARDEN_ENDED};
+
+        if (t->state != TEMPLATE_READY)
+                return false;
+        t->state = TEMPLATE_DRAINING;
+        t->orders = loop_close(t->orders);
+        forget_spec(t);
+        drop_ahead(t);
+        channel_send(t->channel, &event, NULL, 0);
+        channel_release(t->channel);
+        t->channel = t->box->channel = NULL;
+        return count_sessions(t) > 0;
+}
+
+void template_lost_session(struct template *t)
+{
+        if (t->state != TEMPLATE_DRAINING || count_sessions(t) > 0)
+                return;
+        struct box *b = t->box;
+        box_stop(b, WARDEN_STOP_NONE);
+        box_settle(b);
+}
+
+/* ---- namespaces ---- */
+
+int template_make_shell(struct template *t, struct box *b, gb_error *err)
+{
+        bool root = privilege_is_host_root();
+        uint32_t slot = root ? 1 + t->next_slot++ % (TEMPLATE_UIDS_MAX - 1) : 0;
+        const struct userns_map *own = &t->box->identity;
+        struct foreman_order order = {
+                .map = {
+                        .uid_inside = b->spec.uid, .uid_outside = own->uid_inside + slot,
+                        .gid_inside = b->spec.gid, .gid_outside = own->gid_inside + slot,
+                },
+                .host_network = !!(b->spec.flags & BOX_NETWORK_HOST),
+        };
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        _cleanup_close_ int theirs = pair[1];
+        b->identity = order.map;
+        b->host_uid = own->uid_outside + slot;
+        b->host_gid = own->gid_outside + slot;
+        b->socket = pair[0];
+        loop_watch(b->socket, LOOP_BOX_FRAME, b);
+        int r = message_send(t->foreman, &order, sizeof(order), &theirs, 1);
+        return r < 0 ? error_set(err, GB_E_LOST, -r, "the template's foreman is gone") : 0;
+}
+
+/* ---- forks ---- */
+
+/* The namespaces of a box's init, as descriptors. */
+static int open_namespaces(struct box *b, int *ret, gb_error *err)
+{
+        static const char *const names[] = {
+#define NAME(name) name,
+                FORK_NAMESPACES(NAME)
+#undef NAME
+        };
+        char path[64];
+        pid_t pid = inside_pid(b->init_pidfd);
+
+        for (int i = 0; i < FORK_NAMESPACE_COUNT; i++) {
+                snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, names[i]);
+                ret[i] = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+                if (ret[i] < 0)
+                        return error_set(err, GB_E_LOST, errno, "cannot open the session's namespaces: %s", strerror(errno));
+        }
+        /* Its number was its own until here. */
+        return sys_pidfd_send_signal(b->init_pidfd, 0) < 0 ? error_set(err, GB_E_LOST, errno, "the session is gone") : 0;
+}
+
+int template_fork(struct template *t, struct program *p, gb_error *err)
+{
+        struct box *b = p->box;
+        struct fork_order order = {
+                .uid = b->spec.uid, .gid = b->spec.gid, .has_ruleset = b->ruleset >= 0, .nofile = b->spec.nofile,
+                .file_bytes = b->spec.file_bytes,
+        };
+        int fds[BOX_FDS_MAX], n = FORK_REST, n_join = 0;
+
+        p->warm = true;
+        p->deferred = b->state == BOX_BUILDING;
+        if (p->deferred)
+                return 0;
+        order.number = p->number;
+        memset(fds, -1, sizeof(fds));
+        int r = open_namespaces(b, fds, err);
+        if (r == 0)
+                r = program_make_streams(p, fds + FORK_STDIN, err);
+        if (r == 0 && b->has_cgroup) {
+                n_join = cgroup_box_open_join(&b->cgroup, fds + FORK_REST + 1);
+                r = n_join < 0 ? error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the session's cgroup: %s", strerror(-n_join)) : 0;
+        }
+        if (b->ruleset >= 0)
+                fds[n++] = b->ruleset;
+        else
+                memmove(fds + FORK_REST, fds + FORK_REST + 1, sizeof(int) * (size_t)MAX(n_join, 0));
+        order.n_join = (uint32_t)MAX(n_join, 0);
+        n += (int)order.n_join;
+        if (r == 0) {
+                r = message_send(t->orders, &order, sizeof(order), fds, n);
+                if (r < 0)
+                        error_set(err, GB_E_LOST, -r, "the template is gone");
+        }
+        for (int i = 0; i < n; i++)
+                if (i != FORK_REST || b->ruleset < 0)
+                        safe_close(fds[i]);
+        return r;
+}
+
+static void fail_program(struct program *p, int errnum, const char *what)
+{
+        p->failed = true;
+        error_set(&p->error, GB_E_UNENFORCEABLE, errnum, "the template's child cannot %s: %s", what, strerror(errnum));
+        program_stop(p, WARDEN_STOP_NONE);
+}
+
+static void take_answer(struct template *t, struct fork_answer *answer, int *fds, int n_fds)
+{
+        answer->what[sizeof(answer->what) - 1] = '\0';
+        if (answer->kind == FORK_READY && t->state == TEMPLATE_STARTING) {
+                struct warden_event event = {.kind = WARDEN_READY};
+                t->state = TEMPLATE_READY;
+                snprintf(event.error.message, sizeof(event.error.message), "%s", answer->what); /* what it lacks */
+                channel_send(t->channel, &event, NULL, 0);
+                return;
+        }
+        struct program *p = program_by_number(answer->number);
+        if (!p || p->box->template != t)
+                return;
+        if (answer->kind == FORK_FORKED && n_fds == 1 && p->pidfd < 0) {
+                p->pidfd = TAKE_FD(fds[0]);
+                p->pid = inside_pid(p->pidfd);
+                loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
+        } else if (answer->kind == FORK_LOCKED && p->pidfd >= 0) {
+                /* What it says is looked at from outside. */
+                int r = inside_is_locked(p->pid, p->box->host_uid);
+                if (r < 0)
+                        fail_program(p, -r, "be seen to be locked in");
+                else
+                        program_ready(p);
+        } else if (answer->kind == FORK_FAILED) {
+                fail_program(p, answer->errnum, answer->what);
+        }
+}
+
+void template_on_frame(void *template)
+{
+        struct template *t = template;
+        struct fork_answer answer = {0};
+        int fds[BOX_FDS_MAX], n_fds;
+
+        if (t->state == TEMPLATE_NONE || t->orders < 0)
+                return;
+        ssize_t n = message_receive(t->orders, MSG_DONTWAIT, &answer, sizeof(answer), fds, &n_fds);
+        if (n == (ssize_t)sizeof(answer))
+                take_answer(t, &answer, fds, n_fds);
+        for (int i = 0; i < n_fds; i++)
+                safe_close(fds[i]);
+        if (n == 0 && t->orders >= 0)
+                t->orders = loop_close(t->orders); /* its process is ending; the box will see it */
+}
+
+/* ---- ahead ---- */
+
+struct box *template_take(struct template *t, const struct box_spec *spec)
+{
+        for (size_t i = 0; i < TEMPLATE_POOL_MAX; i++) {
+                struct box *b = t->ahead[i];
+                if (!b || b->state != BOX_OPEN || !b->parked || memcmp(&b->spec, spec, sizeof(*spec)) != 0)
+                        continue;
+                t->ahead[i] = NULL;
+                return b;
+        }
+        return NULL;
+}
+
+/* Only what needs nothing of a caller but numbers can be made before there is one. */
+static bool can_be_ahead(const struct box_spec *spec)
+{
+        for (uint32_t i = 0; i < spec->n_fds; i++)
+                if (spec->fds[i].role == BOX_FD_SOURCE)
+                        return false;
+        return spec->pool > 0 && spec->n_fds > 0;
+}
+
+void template_remember(struct template *t, const struct box_spec *spec, const int *fds)
+{
+        if (!can_be_ahead(spec) || (t->fds[0] >= 0 && memcmp(&t->spec, spec, sizeof(*spec)) == 0))
+                return;
+        forget_spec(t);
+        t->spec = *spec;
+        for (uint32_t i = 0; i < spec->n_fds; i++)
+                t->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+        drop_ahead(t); /* those for another spec would wait for nobody */
+}
+
+void template_forget(struct template *t, struct box *b)
+{
+        for (size_t i = 0; i < TEMPLATE_POOL_MAX; i++)
+                if (t->ahead[i] == b)
+                        t->ahead[i] = NULL;
+}
+
+static bool make_ahead(struct template *t, struct box **place)
+{
+        int fds[BOX_FDS_MAX];
+        gb_error err;
+        struct box *b = box_new();
+
+        if (!b)
+                return false;
+        b->session = true;
+        b->template = t;
+        *place = b;
+        for (uint32_t i = 0; i < t->spec.n_fds; i++)
+                fds[i] = fcntl(t->fds[i], F_DUPFD_CLOEXEC, 3);
+        if (box_create(b, &t->spec, NULL, fds, &err) < 0) {
+                forget_spec(t); /* not again and again; a request will tell why */
+                box_stop(b, WARDEN_STOP_NONE);
+        }
+        for (uint32_t i = 0; i < t->spec.n_fds; i++)
+                safe_close(fds[i]);
+        return true;
+}
+
+bool template_replenish(void)
+{
+        for (size_t i = 0; i < TEMPLATES_MAX; i++) {
+                struct template *t = &templates[i];
+                if (t->state != TEMPLATE_READY || t->fds[0] < 0)
+                        continue;
+                for (size_t k = 0; k < MIN(t->spec.pool, (uint32_t)TEMPLATE_POOL_MAX); k++)
+                        if (!t->ahead[k])
+                                return make_ahead(t, &t->ahead[k]);
+        }
+        return false;
+}
