@@ -19,7 +19,7 @@ enum setup_frame_kind {
         SETUP_PROGRAM,  /* descriptor: the program's pidfd; value: its pid as the warden sees it */
         SETUP_FOREMAN,  /* descriptor: the pidfd of a template's foreman */
         SETUP_BUILT,    /* descriptors: the box's /proc, the tmpfs mounts to watch (value & BUILT_WATCH of them), then what
-                         * the other bits of value say: the Landlock ruleset, the workspace */
+                         * the other bits of value say: the Landlock ruleset, the workspace, the namespaces */
         SETUP_PHASE,    /* value: how many commands follow the one about to run */
         SETUP_FAILED,   /* error: nothing will run */
 };
@@ -27,6 +27,11 @@ enum setup_frame_kind {
 #define BUILT_WATCH 0xffU
 #define BUILT_RULESET 0x100U
 #define BUILT_WORKSPACE 0x200U
+#define BUILT_NAMESPACES 0x400U /* FORK_NAMESPACE_COUNT of them */
+
+/* The namespaces, in the order in which they are joined: the first gives the right to the others. */
+#define FORK_NAMESPACES(X) X("user") X("mnt") X("ipc") X("uts") X("net") X("cgroup") X("pid")
+#define FORK_NAMESPACE_COUNT 7
 
 struct setup_frame {
         uint32_t kind;
@@ -82,14 +87,12 @@ struct fork_order {
         uint64_t file_bytes; /* RLIMIT_FSIZE; 0: none */
 };
 
-/* The namespaces, in the order in which they are joined: the first gives the right to the others. */
-#define FORK_NAMESPACES(X) X("user") X("mnt") X("ipc") X("uts") X("net") X("cgroup") X("pid")
-#define FORK_NAMESPACE_COUNT 7
 enum fork_fd { FORK_STDIN = FORK_NAMESPACE_COUNT, FORK_STDOUT, FORK_STDERR, FORK_CONTROL, FORK_REST };
 
 enum fork_answer_kind {
         FORK_READY = 1, /* the template waits for orders */
         FORK_FORKED,    /* descriptor: the child's pidfd */
+        FORK_MIDDLE,    /* descriptor: the pidfd of a process that has done its part, to be reaped */
         FORK_LOCKED,    /* the child itself: it has given up everything and joined everything */
         FORK_FAILED,    /* what, errnum */
 };

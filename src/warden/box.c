@@ -65,8 +65,8 @@ void box_init(struct box *b)
         *b = (struct box){
                 .setup_pidfd = -1, .init_pidfd = -1, .program_pidfd = -1, .foreman_pidfd = -1, .socket = -1, .proc = -1, .ruleset = -1, .workspace = -1,
         };
-        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
-                b->cgroup_parents[i] = -1;
+        memset(b->cgroup_parents, -1, sizeof(b->cgroup_parents));
+        memset(b->namespaces, -1, sizeof(b->namespaces));
 }
 
 /* Waits for a child that was killed. */
@@ -87,6 +87,8 @@ static void reap_init(const struct box *b)
 
         while (b->init_pidfd >= 0 && waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | __WALL) == 0 && info.si_pid == 0) {
                 session_reap_strays();
+                if (b->template)
+                        template_pump(b->template); /* a child may have been forked into it just now */
                 (void)poll(&end, 1, REAP_ROUND_MSEC);
         }
 }
@@ -105,6 +107,8 @@ void box_done(struct box *b)
         b->proc = safe_close(b->proc);
         b->ruleset = safe_close(b->ruleset);
         b->workspace = safe_close(b->workspace);
+        for (int i = 0; i < FORK_NAMESPACE_COUNT; i++)
+                b->namespaces[i] = safe_close(b->namespaces[i]);
         while (b->n_watch > 0)
                 safe_close(b->watch[--b->n_watch]);
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
@@ -117,7 +121,8 @@ static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
 {
         int n = 0, n_watch = (int)(value & BUILT_WATCH);
 
-        if (b->proc >= 0 || n_fds < 1 + n_watch + !!(value & BUILT_RULESET) + !!(value & BUILT_WORKSPACE))
+        if (b->proc >= 0 || n_fds < 1 + n_watch + !!(value & BUILT_RULESET) + !!(value & BUILT_WORKSPACE) +
+                                            (value & BUILT_NAMESPACES ? FORK_NAMESPACE_COUNT : 0))
                 return;
         b->proc = TAKE_FD(fds[n++]);
         for (int i = 0; i < n_watch; i++, n++)
@@ -127,6 +132,8 @@ static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
                 b->ruleset = TAKE_FD(fds[n++]);
         if (value & BUILT_WORKSPACE)
                 b->workspace = TAKE_FD(fds[n++]);
+        for (int i = 0; value & BUILT_NAMESPACES && i < FORK_NAMESPACE_COUNT; i++, n++)
+                b->namespaces[i] = TAKE_FD(fds[n]);
 }
 
 static void take_frame(struct box *b, const struct setup_frame *frame, int *fds, int n_fds)

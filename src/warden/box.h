@@ -3,6 +3,7 @@
 #define WARDEN_BOX_H
 
 #include "kernel/userns.h"
+#include "runner/runner.h"
 #include "warden/protocol.h"
 
 #include <stdbool.h>
@@ -45,6 +46,7 @@ struct box {
         bool program_ended; /* before it could start; the setup process will say why */
         int socket;         /* frames from inside */
         int proc;   /* the box's own /proc */
+        int namespaces[FORK_NAMESPACE_COUNT]; /* of a session, where we may not open them by its init */
         int ruleset, workspace; /* of a session: for its programs, for the front */
         int watch[BOX_WRITABLE_MAX];
         int n_watch;

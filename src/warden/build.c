@@ -313,6 +313,7 @@ static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
                 return error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the box's cgroup: %s", strerror(-n_join));
         order = (struct setup_order){
                 .spec = b->spec, .has_stdio = !b->session, .is_template = sorted->to.foreman >= 0, .session = b->session,
+                .wants_namespaces = !b->host_root,
                 .n_join = (uint32_t)n_join, .n_sources = (uint32_t)sorted->n_sources,
                 .detached = b->host_root, .landlock_abi = (uint32_t)landlock_abi(),
         };

@@ -126,6 +126,14 @@ static int make_timer(struct program *p, gb_error *err)
         return 0;
 }
 
+static struct setup_door door_of(const struct box *b)
+{
+        struct setup_door door = {.init_pidfd = b->init_pidfd};
+
+        memcpy(door.namespaces, b->namespaces, sizeof(door.namespaces));
+        return door;
+}
+
 /* Clones the process that enters the box; in it this does not return. */
 static int clone_entrant(struct program *p, gb_error *err)
 {
@@ -147,10 +155,10 @@ static int clone_entrant(struct program *p, gb_error *err)
                 .uid = b->spec.uid, .gid = b->spec.gid, .layers_off = b->spec.layers_off, .socket = theirs,
                 .host_network = b->spec.flags & BOX_NETWORK_HOST,
         };
-        int init_pidfd = b->init_pidfd; /* the child does not have the box */
+        struct setup_door door = door_of(b); /* the child does not have the box */
         pid_t pid = sys_clone3(&args);
         if (pid == 0)
-                setup_enter(&setup, init_pidfd);
+                setup_enter(&setup, &door);
         if (pid < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot start a process for the session: %s", strerror(errno));
         p->entrant_pid = pid;
@@ -380,10 +388,10 @@ static void kill_descendants(struct program *p)
                 kill(-p->pid, SIGKILL);
         if (others > 1 || p->box->stopping || p->box->init_pidfd < 0)
                 return;
-        int init_pidfd = p->box->init_pidfd;
+        struct setup_door door = door_of(p->box);
         pid_t pid = sys_clone3(&args);
         if (pid == 0)
-                setup_kill_all(init_pidfd);
+                setup_kill_all(&door);
         while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
 }

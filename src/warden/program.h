@@ -20,6 +20,7 @@ struct program {
         uint32_t flags;          /* of its request */
         bool warm;               /* forked from a template */
         bool deferred;           /* asked for before its box stood */
+        bool locked;             /* forked from a template: it says that it has locked itself in */
         uint32_t number;         /* of the order to the template */
         pid_t entrant_pid;       /* who enters the box with it; 0: reaped */
         int entrant_pidfd;

@@ -247,10 +247,22 @@ void session_reap_strays(void)
         }
 }
 
+static void give_up(struct program *p, void *data)
+{
+        const struct tick *t = data;
+
+        if (p->state != PROGRAM_STARTING || t->now_usec - p->asked_usec < BUILD_TIMEOUT_USEC)
+                return;
+        p->failed = true;
+        error_set(&p->error, GB_E_LOST, ETIMEDOUT, "the program was not started within %llu s", BUILD_TIMEOUT_USEC / 1000000);
+        program_stop(p, WARDEN_STOP_NONE);
+}
+
 void session_tick(uint64_t now_usec)
 {
         struct tick t = {.now_usec = now_usec};
 
+        program_for_each(NULL, give_up, &t);
         last_tick_usec = now_usec;
         box_for_each(tick_box, &t);
         session_reap_strays();

@@ -109,11 +109,35 @@ void setup_lower_user_limits(int proc)
                 (void)file_write_at(dir, limits[i][0], limits[i][1]);
 }
 
+static int namespaces[FORK_NAMESPACE_COUNT] = {-1, -1, -1, -1, -1, -1, -1};
+
+void setup_open_namespaces(int proc, const char *pid_name)
+{
+        static const char *const names[] = {
+#define NAME(name) name,
+                FORK_NAMESPACES(NAME)
+#undef NAME
+        };
+        char path[64];
+
+        for (int i = 0; i < FORK_NAMESPACE_COUNT; i++) {
+                snprintf(path, sizeof(path), "self/ns/%s", strcmp(names[i], "pid") == 0 ? pid_name : names[i]);
+                namespaces[i] = openat(proc, path, O_RDONLY | O_CLOEXEC);
+        }
+}
+
 static void lower_limits_by_path(void)
 {
         _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         setup_lower_user_limits(proc);
+}
+
+static void open_namespaces_by_path(void)
+{
+        _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        setup_open_namespaces(proc, "pid_for_children");
 }
 
 void setup_raise_loopback(const struct setup *s)
@@ -267,7 +291,7 @@ static int make_ruleset(const struct setup *s, const struct setup_order *order, 
 static void send_built(const struct setup *s, const struct setup_order *order, const struct root_plan *plan, int ruleset,
                        const char *workspace)
 {
-        int fds[BOX_WRITABLE_MAX + 3], n = 0;
+        int fds[BOX_WRITABLE_MAX + 3 + FORK_NAMESPACE_COUNT], n = 0;
         uint32_t value = (uint32_t)plan->n_watch;
 
         fds[n++] = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -282,6 +306,11 @@ static void send_built(const struct setup *s, const struct setup_order *order, c
                 value |= BUILT_WORKSPACE;
                 fds[n++] = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
                 setup_check(s, negative(fds[n - 1]), "open the workspace");
+        }
+        if (order->session && order->wants_namespaces) {
+                value |= BUILT_NAMESPACES;
+                memcpy(fds + n, namespaces, sizeof(namespaces));
+                n += FORK_NAMESPACE_COUNT;
         }
         send_frame(s, SETUP_BUILT, value, fds, n);
 }
@@ -450,6 +479,7 @@ _noreturn_ void setup_main(const struct setup *given)
                 lower_limits_by_path();
         int root = setup_attach_root(s);
         int proc = receive_proc(s, init);
+        open_namespaces_by_path();
 
         receive_order(s, &order, &fds);
         int ruleset = setup_build(s, &order, &fds, proc, root);
@@ -463,19 +493,24 @@ _noreturn_ void setup_main(const struct setup *given)
 
 /* Takes the namespaces of a box in which user code may run already. Not dumpable from before the first moment
  * in which somebody inside could see us or our child. */
-static void join(int init_pidfd)
+static void join(const struct setup_door *door)
 {
-        if (prctl(PR_SET_DUMPABLE, 0) < 0 || setns(init_pidfd, BOX_NAMESPACES) < 0)
+        if (prctl(PR_SET_DUMPABLE, 0) < 0)
                 _exit(1);
+        if (door->namespaces[0] < 0 && setns(door->init_pidfd, BOX_NAMESPACES) < 0)
+                _exit(1);
+        for (int i = 0; door->namespaces[0] >= 0 && i < FORK_NAMESPACE_COUNT; i++)
+                if (setns(door->namespaces[i], 0) < 0)
+                        _exit(1);
 }
 
-_noreturn_ void setup_enter(const struct setup *given, int init_pidfd)
+_noreturn_ void setup_enter(const struct setup *given, const struct setup_door *door)
 {
         static struct setup_order order;
         static struct setup_fds fds;
         int program;
 
-        join(init_pidfd);
+        join(door);
         const struct setup kept = keep_socket(given), *s = &kept;
         take_identity(s);
         pid_t pid = start_program(s, true, &program);
@@ -484,11 +519,11 @@ _noreturn_ void setup_enter(const struct setup *given, int init_pidfd)
         let_go(s, &order, &fds, pid, program, fds.ruleset);
 }
 
-_noreturn_ void setup_kill_all(int init_pidfd)
+_noreturn_ void setup_kill_all(const struct setup_door *door)
 {
         int status;
 
-        join(init_pidfd);
+        join(door);
         pid_t pid = fork(); /* only a child is inside the pid namespace */
         if (pid == 0) {
                 /* All at once: a process that is about to fork gets its signal first. Init and we are left out. */

@@ -4,6 +4,7 @@
 
 #include "base/macro.h"
 #include "kernel/userns.h"
+#include "runner/runner.h"
 #include "warden/protocol.h"
 
 #include <stdbool.h>
@@ -29,6 +30,7 @@ struct setup_order {
         uint32_t has_ruleset; /* the box's Landlock ruleset comes along, it need not be made */
         uint32_t is_template; /* the sockets of the foreman and of the interpreter come along */
         uint32_t session;     /* no program: what later ones need is sent back */
+        uint32_t wants_namespaces; /* of that: the warden may not open them itself */
         uint32_t n_join;      /* files through which the program joins its cgroups */
         uint32_t n_sources;
         uint32_t detached; /* the warden, as root, has made the sources detached mounts already */
@@ -47,10 +49,15 @@ int setup_order_receive(int socket, struct setup_order *ret, struct setup_fds *r
 
 /* Runs in a fresh child; ends by itself. */
 _noreturn_ void setup_main(const struct setup *given);
-/* The same for one more program in a box that stands: its init is at init_pidfd. */
-_noreturn_ void setup_enter(const struct setup *given, int init_pidfd);
+/* A box that stands, to be entered: by its namespaces when they are there, else by its init. */
+struct setup_door {
+        int init_pidfd;
+        int namespaces[FORK_NAMESPACE_COUNT];
+};
+/* The same for one more program in a box that stands. */
+_noreturn_ void setup_enter(const struct setup *given, const struct setup_door *door);
 /* Enters a box that stands and kills everything in it but its init. */
-_noreturn_ void setup_kill_all(int init_pidfd);
+_noreturn_ void setup_kill_all(const struct setup_door *door);
 
 /* Says why the box cannot be built, and ends. */
 _noreturn_ void _printf_(4, 5) setup_fail(const struct setup *s, int code, int errnum, const char *format, ...);
@@ -60,6 +67,8 @@ void setup_check(const struct setup *s, int r, const char *what);
 void setup_lower_user_limits(int proc);
 void setup_raise_loopback(const struct setup *s);
 int setup_attach_root(const struct setup *s);
+/* Remembers our namespaces for the warden, through this /proc; pid_name: which of our pid namespaces is meant. */
+void setup_open_namespaces(int proc, const char *pid_name);
 const struct payload *setup_map_payload(const struct setup *s, int fd);
 /* Builds the root directory below root, enters it and tells the warden. Returns the Landlock ruleset, -1: none. */
 int setup_build(const struct setup *s, const struct setup_order *order, struct setup_fds *fds, int proc, int root);

@@ -14,9 +14,12 @@
 #include "warden/setup.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 static struct template templates[TEMPLATES_MAX];
 
@@ -67,6 +70,10 @@ int template_create(struct channel *c, const struct box_spec *spec, int *fds, gb
         return 0;
 }
 
+#define SILENCE_USEC 1000000ULL /* for processes that need microseconds */
+
+static void silence(struct template *t);
+
 static void forget_spec(struct template *t)
 {
         for (size_t i = 0; i < BOX_FDS_MAX; i++)
@@ -86,13 +93,14 @@ void template_end(struct template *t)
 {
         if (t->state == TEMPLATE_NONE)
                 return;
-        t->state = TEMPLATE_NONE;
+        t->state = TEMPLATE_DRAINING;
         memset(t->ahead, 0, sizeof(t->ahead));
         t->box->own = NULL;
         t->foreman = safe_close(t->foreman);
-        t->orders = loop_close(t->orders);
+        silence(t);
         forget_spec(t);
         box_for_each(end_session, t);
+        t->state = TEMPLATE_NONE;
 }
 
 struct sessions {
@@ -134,7 +142,7 @@ bool template_drain(struct template *t)
         if (t->state != TEMPLATE_READY)
                 return false;
         t->state = TEMPLATE_DRAINING;
-        t->orders = loop_close(t->orders);
+        silence(t);
         forget_spec(t);
         drop_ahead(t);
         channel_send(t->channel, &event, NULL, 0);
@@ -145,7 +153,7 @@ bool template_drain(struct template *t)
 
 void template_lost_session(struct template *t)
 {
-        if (t->state != TEMPLATE_DRAINING || count_sessions(t) > 0)
+        if (t->state != TEMPLATE_DRAINING || !t->box->own || t->box->stopping || count_sessions(t) > 0)
                 return;
         struct box *b = t->box;
         box_stop(b, WARDEN_STOP_NONE);
@@ -191,11 +199,10 @@ static int open_namespaces(struct box *b, int *ret, gb_error *err)
 #undef NAME
         };
         char path[64];
-        pid_t pid = inside_pid(b->init_pidfd);
 
         for (int i = 0; i < FORK_NAMESPACE_COUNT; i++) {
-                snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, names[i]);
-                ret[i] = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+                snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)b->init_pid, names[i]);
+                ret[i] = b->namespaces[i] >= 0 ? fcntl(b->namespaces[i], F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
                 if (ret[i] < 0)
                         return error_set(err, GB_E_LOST, errno, "cannot open the session's namespaces: %s", strerror(errno));
         }
@@ -249,6 +256,16 @@ static void fail_program(struct program *p, int errnum, const char *what)
         program_stop(p, WARDEN_STOP_NONE);
 }
 
+/* A process that nobody wants (any more). */
+static void end_child(int pidfd)
+{
+        siginfo_t info;
+
+        sys_pidfd_send_signal(pidfd, SIGKILL);
+        while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+                ;
+}
+
 static void take_answer(struct template *t, struct fork_answer *answer, int *fds, int n_fds)
 {
         answer->what[sizeof(answer->what) - 1] = '\0';
@@ -260,32 +277,39 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
                 return;
         }
         struct program *p = program_by_number(answer->number);
-        if (!p || p->box->template != t)
+        bool wanted = p && p->box->template == t;
+        if (n_fds == 1 && (answer->kind == FORK_MIDDLE || (answer->kind == FORK_FORKED && !wanted)))
+                end_child(fds[0]);
+        if (!wanted)
                 return;
         if (answer->kind == FORK_FORKED && n_fds == 1 && p->pidfd < 0) {
                 p->pidfd = TAKE_FD(fds[0]);
                 p->pid = inside_pid(p->pidfd);
                 loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
-        } else if (answer->kind == FORK_LOCKED && p->pidfd >= 0) {
-                /* What it says is looked at from outside. */
-                int r = inside_is_locked(p->pid, p->box->host_uid);
-                if (r < 0)
-                        fail_program(p, -r, "be seen to be locked in");
-                else
-                        program_ready(p);
+        } else if (answer->kind == FORK_LOCKED) {
+                p->locked = true; /* it may be faster than the one who forked it */
         } else if (answer->kind == FORK_FAILED) {
                 fail_program(p, answer->errnum, answer->what);
+                return;
         }
+        if (p->pidfd < 0 || !p->locked)
+                return;
+        /* What it says is looked at from outside. */
+        int r = inside_is_locked(p->pid, p->box->host_uid);
+        if (r < 0)
+                fail_program(p, -r, "be seen to be locked in");
+        else
+                program_ready(p);
 }
 
-void template_on_frame(void *template)
+/* False: there is nothing to read, or nobody to read from any more. */
+static bool read_answer(struct template *t)
 {
-        struct template *t = template;
         struct fork_answer answer = {0};
         int fds[BOX_FDS_MAX], n_fds;
 
-        if (t->state == TEMPLATE_NONE || t->orders < 0)
-                return;
+        if (t->orders < 0)
+                return false;
         ssize_t n = message_receive(t->orders, MSG_DONTWAIT, &answer, sizeof(answer), fds, &n_fds);
         if (n == (ssize_t)sizeof(answer))
                 take_answer(t, &answer, fds, n_fds);
@@ -293,6 +317,33 @@ void template_on_frame(void *template)
                 safe_close(fds[i]);
         if (n == 0 && t->orders >= 0)
                 t->orders = loop_close(t->orders); /* its process is ending; the box will see it */
+        return n > 0;
+}
+
+void template_on_frame(void *template)
+{
+        (void)read_answer(template);
+}
+
+void template_pump(struct template *t)
+{
+        while (read_answer(t))
+                ;
+}
+
+/* Ends the interpreter and hears out all who still speak for it: no child is forked that we do not know of. */
+static void silence(struct template *t)
+{
+        uint64_t end = monotonic_usec() + SILENCE_USEC;
+
+        if (t->box->program_pidfd >= 0)
+                sys_pidfd_send_signal(t->box->program_pidfd, SIGKILL);
+        while (t->orders >= 0 && monotonic_usec() < end) {
+                struct pollfd p = {.fd = t->orders, .events = POLLIN};
+                if (poll(&p, 1, 10) > 0)
+                        template_pump(t);
+        }
+        t->orders = loop_close(t->orders);
 }
 
 /* ---- ahead ---- */

@@ -29,8 +29,9 @@ struct template {
 /* Begins one on a channel; takes fds[]. */
 int template_create(struct channel *c, const struct box_spec *spec, int *fds, gb_error *err);
 struct template *template_find(const struct template_key *key);
-/* An answer of the interpreter. */
+/* An answer of the interpreter; all there are. */
 void template_on_frame(void *template);
+void template_pump(struct template *t);
 /* Its box is ending, and all that came from it with it. */
 void template_end(struct template *t);
 /* Its interpreter has ended. Tells the front; true when its box is to stay for the sessions that live in it. */

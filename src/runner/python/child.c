@@ -195,14 +195,19 @@ static __attribute__((noinline)) void join_and_fork(int socket, const struct ima
 /* True in the child. The middle process runs in frames below this one, whose contents it leaves alone. */
 static __attribute__((noinline)) bool fork_into_session(int socket, const struct image_hot *hot, int *tid_place)
 {
-        long middle = raw_clone(CLONE_VM | CLONE_VFORK | CLONE_PARENT, NULL, NULL);
+        static int pidfd;
+        long middle = raw_clone(CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_PIDFD, &pidfd, NULL);
 
         if (middle == 0) {
                 join_and_fork(socket, hot, tid_place);
                 return true;
         }
-        if (middle < 0)
+        if (middle < 0) {
                 answer(socket, FORK_FAILED, (int)-middle, "be forked", NULL);
+                return false;
+        }
+        answer(socket, FORK_MIDDLE, 0, "", &pidfd);
+        close(pidfd);
         return false;
 }
 
