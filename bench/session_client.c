@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define COUNT_MAX 100000
@@ -266,6 +267,17 @@ static void obey(const char *line)
         fflush(stdout);
 }
 
+/* A session holds some ten descriptors. */
+static void raise_descriptor_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                die("cannot read the limit of descriptors");
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
         gb_error err = {0};
@@ -274,6 +286,7 @@ int main(int argc, char **argv)
         if (argc != 2)
                 die("name a template");
         template_name = argv[1];
+        raise_descriptor_limit();
         if (gb_policy_load(NULL, NULL, &policy, &err) < 0)
                 die("%s", err.message);
         uint64_t start = now_nsec();

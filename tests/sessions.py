@@ -11,6 +11,7 @@ Refused. Calls into the library let other threads of Python go on, so runs in tw
 As a program it calls a function of a test module and prints what it returns as JSON: this is how
 call_as_user() does a part of a test as an ordinary user.
 """
+import _ctypes
 import ctypes as c
 import errno as errno_names
 import importlib
@@ -19,6 +20,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -138,6 +140,15 @@ def library():
                 function.restype, function.argtypes = result, arguments
             _library = loaded
     return _library
+
+
+def forget():
+    """Unloads the library, and so ends its warden with everything below. No session may be open."""
+    global _library
+    with _library_lock:
+        if _library is not None:
+            _ctypes.dlclose(_library._handle)
+        _library = None
 
 
 class Refused(Exception):
@@ -329,9 +340,11 @@ class Context:
                                         callbacks.result, callbacks.error, None)
             _check(library().gb_context_run, self.handle, c.byref(options), c.byref(result))
         try:
-            return Result(result, callbacks.events)
+            copy = Result(result, callbacks.events)
         finally:
             library().gb_result_free(result)
+        self.session.layouts.add(copy.control("layout")["how"])
+        return copy
 
     def start(self, code, **options):
         """A run in another thread."""
@@ -349,13 +362,19 @@ class Context:
 
 
 class Policy:
-    """overrides by key; a list of values adds each."""
+    """overrides by key; a list of values adds each. What only a file may say is written to one."""
+    FILE_ONLY = ("timeout_max", "result_count", "result_limit")
 
-    def __init__(self, overrides=None, trust=None, file=None):
+    def __init__(self, overrides=None, trust=None):
         self.handle = c.c_void_p()
-        _check(library().gb_policy_load, _encode(file), _encode(trust), c.byref(self.handle))
+        overrides = dict(overrides or {})
+        lines = [f"{key}: {overrides.pop(key)}\n" for key in self.FILE_ONLY if key in overrides]
+        with tempfile.NamedTemporaryFile("w", prefix="policy-", suffix=".yaml") as file:
+            file.writelines(lines)
+            file.flush()
+            _check(library().gb_policy_load, _encode(file.name) if lines else None, _encode(trust), c.byref(self.handle))
         try:
-            for key, value in (overrides or {}).items():
+            for key, value in overrides.items():
                 for item in value if isinstance(value, (list, tuple)) else [value]:
                     text = str(item).lower() if isinstance(item, bool) else str(item)
                     _check(library().gb_policy_set, self.handle, key.encode(), _encode(text))
@@ -373,6 +392,7 @@ class Session:
 
     def __init__(self, policy=None, template="python", workspace=None, trust=None, rootfs=None):
         self.handle, self.contexts = c.c_void_p(), []
+        self.layouts = set()  # what its results said of how the interpreter came to be
         options = SessionOptions(c.sizeof(SessionOptions), _encode(template), _encode(workspace and str(workspace)), _encode(rootfs and str(rootfs)))
         own = Policy(policy, trust)
         try:
@@ -457,6 +477,23 @@ def wardens():
                 found.append(int(entry))
         except OSError:
             continue
+    return found
+
+
+def template_processes():
+    """Process numbers of the interpreters that sessions are forked from, and not of those forked."""
+    found, ours = [], wardens()
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/status") as file:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                is_template = b"glovebox_template" in file.read()
+        except OSError:
+            continue
+        # A child of it has a pid namespace more.
+        if is_template and int(status["PPid"]) in ours and len(status["NSpid"].split()) == 2 and not status["State"].startswith("Z"):
+            found.append(int(entry))
     return found
 
 

@@ -56,6 +56,7 @@ struct backend_box; /* each backend's own */
 struct session_request {
         const struct policy *policy;
         const struct template *template; /* interpreters come from it where that is possible; NULL: from a fresh exec */
+        bool only_warm; /* without a template that waits already it fails: GB_E_NOT_FOUND, and why */
         const struct languages *languages; /* what they need of the host's /etc is there */
         int workspace_fd; /* as in box_request, and so are these */
         const int *mount_fds;
@@ -129,6 +130,8 @@ struct backend {
         int (*session_usage)(struct backend_session *session, struct box_usage *ret, gb_error *err);
         /* Readable when the session has ended by itself (its init was killed, say). */
         int (*session_event_fd)(const struct backend_session *session);
+        /* Whether its interpreters come from a template; NULL: never. */
+        bool (*session_is_warm)(const struct backend_session *session);
         /* Ends every program in it, removes the box. */
         void (*session_free)(struct backend_session *session);
 
@@ -142,6 +145,28 @@ struct backend {
         void (*program_signal)(struct backend_program *program, int sig); /* to its process group */
         void (*program_stop)(struct backend_program *program); /* SIGKILL, also to what it started */
         void (*program_free)(struct backend_program *program); /* ends it if it still lives */
+
+        const struct backend_warm *warm; /* NULL: templates are this process's own affair */
+};
+
+/* ---- templates that this user's processes share ---- */
+
+#define WARM_MISSING_MAX 128
+
+struct backend_warm {
+        /* Whether somebody serves. */
+        bool (*is_served)(void);
+        /* Whether who serves has the template ready. */
+        bool (*has)(const struct template *template);
+        /* Serves from here on, by the listening socket (borrowed), until end() or the end of this process. Called again
+         * it ends what it served before. */
+        int (*serve)(int listen_fd, gb_error *err);
+        /* Who serves: makes sure that the template waits, which takes as long as its imports. missing: modules that could not
+         * be imported, with spaces between; perhaps cut. GB_E_LOST: nothing is served any more. */
+        int (*start)(const struct template *template, char missing[static WARM_MISSING_MAX], gb_error *err);
+        /* Readable when the template has ended; -1: it has. */
+        int (*event_fd)(const struct template *template);
+        void (*end)(void);
 };
 
 extern const struct backend backend_native;

@@ -54,6 +54,10 @@
 #define FILE_BYTES_MAX (64 * MIB)         /* a file that is put into or taken from a workspace */
 #define FILE_LIST_MAX 4096                /* entries of a directory that are listed */
 
+/* Lines that were typed */
+#define HISTORY_LINES_MAX 2000            /* kept from one time to the next */
+#define HISTORY_LINE_BYTES_MAX 4096       /* a longer one is not kept */
+
 /* The end of a run */
 #define INTERRUPT_GRACE_USEC 2000000ULL   /* from the interrupt to the kill */
 #define SAMPLE_PERIOD_USEC 50000ULL       /* peaks, cpu time and disk are looked at this often */

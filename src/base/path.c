@@ -89,11 +89,13 @@ int path_runner(const char *name, char **ret)
 
 int path_runtime(const char *name, char **ret)
 {
-        const char *runtime = env_dir("XDG_RUNTIME_DIR");
+        const char *runtime = env_dir("XDG_RUNTIME_DIR"), *own = env_dir("GLOVEBOX_RUNTIME_DIR");
         char dir[HOST_PATH_MAX];
         struct stat st;
 
-        if (geteuid() == 0)
+        if (own)
+                snprintf(dir, sizeof(dir), "%s", own);
+        else if (geteuid() == 0)
                 snprintf(dir, sizeof(dir), "/run/glovebox");
         else if (runtime)
                 snprintf(dir, sizeof(dir), "%s/glovebox", runtime);

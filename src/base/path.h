@@ -24,7 +24,7 @@ int path_libexec(const char *name, char **ret);
  * is put into a box to run code there. */
 int path_runner(const char *name, char **ret);
 
-/* A file in this user's own directory for sockets: $XDG_RUNTIME_DIR/glovebox, /run/glovebox for root, else
+/* A file in this user's own directory for sockets: $GLOVEBOX_RUNTIME_DIR when that is set, else $XDG_RUNTIME_DIR/glovebox, /run/glovebox for root, else
  * /tmp/glovebox-UID. -EPERM when somebody else could have made or could change that directory; it need not exist. */
 int path_runtime(const char *name, char **ret);
 

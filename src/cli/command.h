@@ -40,9 +40,12 @@ extern const struct command commands[];
 extern const size_t n_commands;
 
 command_function command_run;
+command_function command_repl;
 command_function command_doctor;
 command_function command_verify;
 command_function command_languages;
+command_function command_templates;
+command_function command_warm;
 command_function command_policy_show;
 command_function command_policy_check;
 command_function command_completion;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The table of verbs and the rows of their options. */
+#include "base/limits.h"
 #include "cli/command.h"
 
 #include <stdio.h>
@@ -25,6 +26,10 @@
          .help = "run even if this host can enforce the control only in part: landlock, memory, "    \
                  "pids, cpu, or cgroup for the last three; may be repeated, or a list with commas",  \
          .completion = COMPLETE_CONTROL}
+#define ROW_TEMPLATE(text, otherwise)                                                                \
+        {.id = OPT_TEMPLATE, .name = "template", .value = VALUE_REQUIRED, .placeholder = "NAME",     \
+         .env = "GLOVEBOX_TEMPLATE", .help = (text), .fallback = (otherwise),                        \
+         .completion = COMPLETE_TEMPLATE}
 #define ROWS_POLICY_LISTS                                                                            \
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED,  \
          .placeholder = "NAME=VALUE", .help = "set a variable of the program; may be repeated"},     \
@@ -34,6 +39,19 @@
                  "may be repeated", .completion = COMPLETE_FILE},                                    \
         ROW_ALLOW_WEAKER
 
+#define ROW_WORKSPACE(without)                                                                       \
+        {.id = OPT_WORKSPACE, .name = "workspace", .letter = 'w', .value = VALUE_REQUIRED,           \
+         .placeholder = "DIR", .env = "GLOVEBOX_WORKSPACE",                                          \
+         .help = "directory of the host that is /sandbox in the box", .fallback = (without),         \
+         .completion = COMPLETE_DIRECTORY}
+#define ROW_ROOTFS                                                                                   \
+        {.id = OPT_ROOTFS, .name = "rootfs", .value = VALUE_REQUIRED, .placeholder = "DIR",          \
+         .env = "GLOVEBOX_ROOTFS", .help = "root directory of an image for the box",                 \
+         .fallback = "the host's /usr", .completion = COMPLETE_DIRECTORY}
+#define ROW_USER                                                                                     \
+        {.id = OPT_USER, .name = "user", .value = VALUE_REQUIRED, .placeholder = "UID[:GID]",        \
+         .env = "GLOVEBOX_USER", .help = "identity in the box, never 0", .fallback = "1000:1000"}
+
 static const struct option run_options[] = {
         {.id = OPT_CODE, .letter = 'c', .value = VALUE_REQUIRED, .placeholder = "CODE",
          .help = "run this text instead of a file"},
@@ -42,14 +60,11 @@ static const struct option run_options[] = {
          .fallback = "by the extension of FILE; python for -c and -", .completion = COMPLETE_LANGUAGE},
         {.id = OPT_NAME, .name = "name", .value = VALUE_REQUIRED, .placeholder = "NAME",
          .help = "file name of the code in the box", .fallback = "that of FILE, or the language's own"},
-        {.id = OPT_WORKSPACE, .name = "workspace", .letter = 'w', .value = VALUE_REQUIRED, .placeholder = "DIR",
-         .env = "GLOVEBOX_WORKSPACE", .help = "directory of the host that is /sandbox in the box",
-         .fallback = "an empty one that goes with the run", .completion = COMPLETE_DIRECTORY},
-        {.id = OPT_ROOTFS, .name = "rootfs", .value = VALUE_REQUIRED, .placeholder = "DIR",
-         .env = "GLOVEBOX_ROOTFS", .help = "root directory of an image for the box", .fallback = "the host's /usr",
-         .completion = COMPLETE_DIRECTORY},
-        {.id = OPT_USER, .name = "user", .value = VALUE_REQUIRED, .placeholder = "UID[:GID]", .env = "GLOVEBOX_USER",
-         .help = "identity in the box, never 0", .fallback = "1000:1000"},
+        ROW_WORKSPACE("an empty one that goes with the run"),
+        ROW_ROOTFS,
+        ROW_TEMPLATE("the template that Python comes from when it is kept warm ('glovebox warm') and makes no "
+                     "difference to the program", "python"),
+        ROW_USER,
         ROW_POLICY,
         ROW_TRUST,
         ROWS_POLICY_LISTS,
@@ -57,6 +72,23 @@ static const struct option run_options[] = {
         {.id = OPT_EVENTS, .name = "events", .help = "print a line of JSON for each thing that happens"},
         ROW_QUIET("no line on standard error about how the run ended, no warnings"),
         {.id = OPT_RAW, .name = "raw", .help = "let the output drive the terminal (escape sequences and controls)"},
+        ROW_HELP,
+};
+
+static const struct option repl_options[] = {
+        ROW_TEMPLATE("the template that Python is forked from, with its modules imported",
+                     "python where it is kept warm ('glovebox warm'), else none"),
+        {.id = OPT_LANG, .name = "lang", .letter = 'l', .value = VALUE_REQUIRED, .placeholder = "LANGUAGE",
+         .help = "python, bash or node", .fallback = "python", .completion = COMPLETE_WORDS, .words = "python bash node"},
+        ROW_WORKSPACE("an empty one that goes with the session"),
+        ROW_ROOTFS,
+        ROW_USER,
+        ROW_POLICY,
+        ROW_TRUST,
+        ROWS_POLICY_LISTS,
+        ROW_JSON("print one object for each input, which holds its output"),
+        {.id = OPT_NO_BANNER, .name = "no-banner", .help = "begin with the prompt"},
+        ROW_QUIET("no warnings at the start"),
         ROW_HELP,
 };
 
@@ -80,6 +112,23 @@ static const struct option verify_options[] = {
 static const struct option languages_options[] = {
         ROW_JSON("print the table as one object"),
         {.id = OPT_NAMES, .name = "names", .help = "print only the names, one a line"},
+        ROW_HELP,
+};
+
+static const struct option templates_options[] = {
+        ROW_JSON("print the table as one object"),
+        {.id = OPT_NAMES, .name = "names", .help = "print only the names, one a line"},
+        ROW_HELP,
+};
+
+static const struct option warm_options[] = {
+        {.id = OPT_POOL, .name = "pool", .value = VALUE_REQUIRED, .placeholder = "N",
+         .help = "sessions that are made ahead of each template: 0 to 64", .fallback = "what templates.yaml says"},
+        {.id = OPT_STOP, .name = "stop", .help = "end the one that serves, and wait until it has ended"},
+        ROW_POLICY,
+        ROW_TRUST,
+        ROW_JSON("a line of JSON for each thing that happens"),
+        ROW_QUIET("print nothing but errors"),
         ROW_HELP,
 };
 
@@ -114,6 +163,13 @@ static const struct command_example run_examples[] = {
         {NULL, NULL},
 };
 
+static const struct command_example repl_examples[] = {
+        {"glovebox repl", "a Python prompt, sealed off"},
+        {"glovebox repl --template python-data --memory 1g --workspace ./data", "with numpy, pandas and matplotlib, and files"},
+        {"glovebox repl --json < steps.py", "each block of a file in turn, as JSON"},
+        {NULL, NULL},
+};
+
 static const struct command_example doctor_examples[] = {
         {"glovebox doctor", "what this host can enforce, and what to do about the rest"},
         {"glovebox doctor --json", "the same for machines"},
@@ -128,6 +184,19 @@ static const struct command_example verify_examples[] = {
 static const struct command_example languages_examples[] = {
         {"glovebox languages", "the table of languages"},
         {"glovebox languages --json", "the same for machines"},
+        {NULL, NULL},
+};
+
+static const struct command_example templates_examples[] = {
+        {"glovebox templates", "the table of templates, and which are warm now"},
+        {"glovebox templates --json", "the same for machines"},
+        {NULL, NULL},
+};
+
+static const struct command_example warm_examples[] = {
+        {"glovebox warm", "keep Python warm until Ctrl-C; 'glovebox run' uses it meanwhile"},
+        {"glovebox warm python python-data --pool 4", "two templates, with four sessions of each made ahead"},
+        {"glovebox warm --stop", "end the one that serves"},
         {NULL, NULL},
 };
 
@@ -166,6 +235,14 @@ const struct command commands[] = {
                         "text and colours.",
          .options = SET(run_options, true), .words_max = 1, .takes_rest = true, .completion = COMPLETE_FILE,
          .examples = run_examples, .function = command_run},
+        {.name = "repl", .usage = "", .summary = "an interpreter in a box, at a prompt",
+         .description = "Runs what is typed in one interpreter that keeps its variables, sealed off from the host. Values "
+                        "of expressions are shown; pictures are put into the workspace, and shown where the terminal can. "
+                        "Ctrl-C interrupts what runs, a second one kills it. Ctrl-D, exit or quit leaves. Lines that begin "
+                        "with % are about the session: %help lists them. The limits of time and output hold for each input. "
+                        "When standard input is no terminal, each block is run as if it had been typed, without prompts; "
+                        "the exit status is then 1 when the last one failed.",
+         .options = SET(repl_options, true), .examples = repl_examples, .function = command_repl},
         {.name = "doctor", .usage = "", .summary = "say what this host can enforce",
          .description = "Looks at the kernel and the rights of the caller, and says for each control whether a run "
                         "would have it, how, and what to do where it is missing.",
@@ -177,6 +254,18 @@ const struct command commands[] = {
          .description = "Lists what 'glovebox run --lang' takes, with file extensions and commands, and whether the "
                         "command is found in the /usr of this host.",
          .options = SET(languages_options, false), .examples = languages_examples, .function = command_languages},
+        {.name = "templates", .usage = "", .summary = "list the templates",
+         .description = "Lists the templates of templates.yaml: what is imported in each, how many sessions are made ahead of "
+                        "it, and whether it is kept warm now.",
+         .options = SET(templates_options, false), .examples = templates_examples, .function = command_templates},
+        {.name = "warm", .usage = "[TEMPLATE...]", .summary = "keep templates warm",
+         .description = "Starts Python processes that have their imports done and keeps them, until it is interrupted. Runs "
+                        "and sessions of the same user start from them meanwhile, in a fraction of the time. Without a name it "
+                        "is the template python. One that dies is started again. The policy is that of the sessions that are "
+                        "made ahead; runs with other limits start from the template, too, but their boxes are made when they are "
+                        "asked for.",
+         .options = SET(warm_options, false), .words_max = TEMPLATES_MAX, .completion = COMPLETE_TEMPLATE,
+         .examples = warm_examples, .function = command_warm},
         {.name = "policy", .sub = "show", .usage = "", .summary = "show the policy a run would have",
          .description = "Shows the policy after the file, the trust level, the environment and the flags were applied.",
          .options = SET(policy_show_options, true), .examples = policy_show_examples,
@@ -192,7 +281,7 @@ const struct command commands[] = {
         {.name = "help", .usage = "[VERB | exit-codes]", .summary = "explain a verb, or the exit statuses",
          .description = "Shows all about one verb; without one, the list of verbs.", .options = SET(help_options, false),
          .words_max = 2, .completion = COMPLETE_WORDS,
-         .words = "run doctor verify languages policy completion exit-codes", .examples = help_examples,
+         .words = "run repl doctor verify languages templates warm policy completion exit-codes", .examples = help_examples,
          .function = command_help},
 };
 const size_t n_commands = ARRAY_SIZE(commands);

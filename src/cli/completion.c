@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define ASK_LANGUAGES "glovebox languages --names 2>/dev/null"
+#define ASK_TEMPLATES "glovebox templates --names 2>/dev/null"
 
 /* What may be weaker, separated by spaces. */
 static const char control_words[] =
@@ -53,6 +54,8 @@ static int add_bash_value(struct buffer *out, enum option_completion completion,
                 return buffer_add_string(out, "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")");
         case COMPLETE_LANGUAGE:
                 return buffer_add_string(out, "mapfile -t COMPREPLY < <(compgen -W \"$(" ASK_LANGUAGES ")\" -- \"$cur\")");
+        case COMPLETE_TEMPLATE:
+                return buffer_add_string(out, "mapfile -t COMPREPLY < <(compgen -W \"$(" ASK_TEMPLATES ")\" -- \"$cur\")");
         case COMPLETE_CONTROL:
         case COMPLETE_WORDS:
                 return buffer_printf(out, "mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\")",
@@ -153,6 +156,8 @@ static int add_zsh_value(struct buffer *out, enum option_completion completion, 
                 return buffer_add_string(out, "_files -/");
         case COMPLETE_LANGUAGE:
                 return buffer_add_string(out, "($(" ASK_LANGUAGES "))");
+        case COMPLETE_TEMPLATE:
+                return buffer_add_string(out, "($(" ASK_TEMPLATES "))");
         case COMPLETE_CONTROL:
         case COMPLETE_WORDS:
                 return buffer_printf(out, "(%s)", words_of(completion, words));
@@ -246,6 +251,8 @@ static int add_fish_value(struct buffer *out, enum option_completion completion,
                 return buffer_add_string(out, " -x -a '(__fish_complete_directories)'");
         case COMPLETE_LANGUAGE:
                 return buffer_add_string(out, " -x -a '(" ASK_LANGUAGES ")'");
+        case COMPLETE_TEMPLATE:
+                return buffer_add_string(out, " -x -a '(" ASK_TEMPLATES ")'");
         case COMPLETE_CONTROL:
         case COMPLETE_WORDS:
                 return buffer_printf(out, " -x -a '%s'", words_of(completion, words));
@@ -262,8 +269,9 @@ static int add_fish_command(struct buffer *out, const struct command *c)
                  c->sub ? "; and __fish_seen_subcommand_from " : "", c->sub ? c->sub : "");
         int r = buffer_printf(out, "complete -c glovebox -n '%s' -f", seen);
         if (r == 0 && c->words_max > 0)
-                r = c->completion == COMPLETE_FILE ? buffer_add_string(out, " -F")
-                                                   : buffer_printf(out, " -a '%s'", words_of(c->completion, c->words));
+                r = c->completion == COMPLETE_FILE       ? buffer_add_string(out, " -F")
+                    : c->completion == COMPLETE_TEMPLATE ? buffer_add_string(out, " -a '(" ASK_TEMPLATES ")'")
+                                                         : buffer_printf(out, " -a '%s'", words_of(c->completion, c->words));
         for (size_t i = 0; r == 0 && options_next(&c->options, &i, &o);) {
                 if (o.hidden)
                         continue;

@@ -146,6 +146,7 @@ static int add_environment(struct buffer *out)
         return r < 0 ? r : buffer_add_string(out, ".It Ev GLOVEBOX_CONFIG_DIR\nthe directory of the files below\n"
                                                   ".It Ev GLOVEBOX_LIBEXEC_DIR\nthe directory of the helper programs\n"
                                                   ".It Ev GLOVEBOX_CGROUP\nthe control group below which those of boxes are made\n"
+                                                  ".It Ev GLOVEBOX_RUNTIME_DIR\nthe directory of the socket of\n.Cm warm\n"
                                                   ".It Ev NO_COLOR\nno colours in messages\n.El\n");
 }
 

@@ -23,10 +23,14 @@ enum option_id {
         OPT_MAN,
         OPT_NAME,
         OPT_NAMES,
+        OPT_NO_BANNER,
         OPT_POLICY,
+        OPT_POOL,
         OPT_QUIET,
         OPT_RAW,
         OPT_ROOTFS,
+        OPT_STOP,
+        OPT_TEMPLATE,
         OPT_TRUST,
         OPT_USER,
         OPT_WORKSPACE,
@@ -40,6 +44,7 @@ enum option_completion {
         COMPLETE_DIRECTORY,
         COMPLETE_LANGUAGE,
         COMPLETE_CONTROL,
+        COMPLETE_TEMPLATE,
         COMPLETE_WORDS,
 };
 

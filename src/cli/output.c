@@ -198,7 +198,7 @@ int output_json(const json_t *json)
         return finish_status(&s);
 }
 
-static bool colour_wanted(int fd)
+bool output_wants_colour(int fd)
 {
         const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
@@ -218,7 +218,7 @@ void message_print(enum message_kind kind, const char *format, ...)
         _cleanup_buffer_ struct buffer line;
         struct terminal t = {.one_line = true};
         static const char *const colours[] = {[MESSAGE_ERROR] = "\033[31m", [MESSAGE_WARNING] = "\033[33m"};
-        bool coloured = kind != MESSAGE_PLAIN && colour_wanted(STDERR_FILENO);
+        bool coloured = kind != MESSAGE_PLAIN && output_wants_colour(STDERR_FILENO);
         buffer_init(&line, sizeof(text) * TERMINAL_GROWTH_MAX + TERMINAL_SLACK_BYTES);
         if (buffer_printf(&line, "%sglovebox:%s %s", coloured ? colours[kind] : "", coloured ? "\033[0m" : "",
                           kind == MESSAGE_WARNING ? "warning: " : "") < 0 ||

@@ -41,6 +41,9 @@ int sink_finish(struct sink *s);
 int output_text(const struct buffer *text);
 int output_json(const json_t *json);
 
+/* It is a terminal with colours, and the caller does not mind them (NO_COLOR). */
+bool output_wants_colour(int fd);
+
 /* "glovebox: text" on standard error; what could drive a terminal is shown, not sent. */
 enum message_kind { MESSAGE_ERROR, MESSAGE_WARNING, MESSAGE_PLAIN };
 void message_print(enum message_kind kind, const char *format, ...) _printf_(2, 3);

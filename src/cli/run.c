@@ -12,12 +12,14 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "engine/warm.h"
 #include "cli/command.h"
 #include "cli/events.h"
 #include "cli/output.h"
 #include "cli/settings.h"
 #include "cli/signals.h"
 #include "cli/source.h"
+#include "cli/weaker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +30,7 @@
 
 #define USER_DEFAULT "1000:1000"
 #define LANGUAGE_DEFAULT "python" /* of -c and - */
+#define TEMPLATE_DEFAULT "python"
 #define STATUS_BROKEN_PIPE (128 + 13)
 
 /* Where output goes while the program runs. */
@@ -146,23 +149,6 @@ static void show_done(struct show *s)
                 sink_done(&s->sinks[i]);
 }
 
-static void warn_weaker(const struct result *result, const struct policy *p)
-{
-        _cleanup_buffer_ struct buffer list;
-
-        buffer_init(&list, 1024);
-        for (int i = 0; i < CONTROL_COUNT; i++) {
-                const struct control_status *s = &result->controls.status[i];
-                /* What is off without leave to be weaker is off because the policy wants it so. */
-                if (s->state == CONTROL_WEAKER || (s->state == CONTROL_OFF && (p->allow_weaker & 1u << i)))
-                        buffer_printf(&list, "%s%s (%s%s%s)", list.size > 0 ? ", " : "",
-                                      control_name((enum control_id)i), control_state_name(s->state),
-                                      s->how[0] ? ": " : "", s->how);
-        }
-        if (list.size > 0)
-                message_print(MESSAGE_WARNING, "not enforced in full: %s", list.data);
-}
-
 static void say_verdict(const struct show *s, const struct result *result)
 {
         enum verdict_kind kind = result->verdict.kind;
@@ -203,7 +189,7 @@ static int report(struct show *s, const struct result *result, const struct poli
                 return error_exit_status(GB_E_INTERNAL);
         }
         if (!s->quiet && status != STATUS_BROKEN_PIPE) {
-                warn_weaker(result, policy);
+                weaker_warn(&result->controls, policy);
                 if (!s->json && !s->events_wanted)
                         say_verdict(s, result);
         }
@@ -223,6 +209,30 @@ static int find_input(int *ret, gb_error *err)
                 return error_set(err, GB_E_USAGE, EISDIR, "standard input is a directory; a program cannot read that");
         *ret = STDIN_FILENO;
         return 0;
+}
+
+/* The template that it could come from: the one that was asked for, or the usual one if somebody keeps it warm. Who
+ * asks for one by name is told when it is not to be had, and has its image. */
+static int find_template(const struct option_set *set, const struct arguments *a, bool served, struct templates **ret_all,
+                         struct run_request *request, gb_error *err)
+{
+        const char *name = arguments_get_or_env(set, a, OPT_TEMPLATE);
+        const struct language *l = request->language;
+
+        if (!name && (!served || !request->policy->warm || request->rootfs || !l->context || strcmp(l->context, TEMPLATE_DEFAULT) != 0))
+                return 0;
+        int r = templates_load(NULL, ret_all, err);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; !name && i < (*ret_all)->n; i++)
+                if (strcmp((*ret_all)->rows[i].name, TEMPLATE_DEFAULT) == 0)
+                        request->template = &(*ret_all)->rows[i];
+        if (!name)
+                return 0;
+        r = template_by_name(*ret_all, name, &request->template, err);
+        if (r == 0 && !request->rootfs)
+                request->rootfs = request->template->rootfs;
+        return r;
 }
 
 /* Everything is read and right: runs it. */
@@ -253,8 +263,9 @@ static int execute(struct run_request *request, const struct arguments *a, gb_er
         return r < 0 ? r : report(&show, result, request->policy);
 }
 
-static int prepare_and_execute(const struct option_set *set, const struct arguments *a, gb_error *err)
+static int prepare_and_execute(const struct option_set *set, const struct arguments *a, bool served, gb_error *err)
 {
+        _cleanup_templates_ struct templates *templates = NULL;
         _cleanup_languages_ struct languages *languages = NULL;
         _cleanup_policy_ struct policy *policy = NULL;
         _cleanup_source_ struct source source = {0};
@@ -277,10 +288,13 @@ static int prepare_and_execute(const struct option_set *set, const struct argume
                 r = find_language(set, a, languages, &request.language, err);
         if (r == 0)
                 r = check_source(a, &source, request.language, err);
+        request.policy = policy;
+        if (r == 0)
+                r = find_template(set, a, served, &templates, &request, err);
         if (r < 0)
                 return r;
-
-        request.policy = policy;
+        if (served && !request.template)
+                run_prepare();
         request.code = source.code;
         request.code_size = source.size;
         request.code_name = arguments_get(a, OPT_NAME);
@@ -295,8 +309,11 @@ int command_run(const struct command *command, const struct arguments *arguments
 
         int r = check_usage(arguments, &err);
         if (r == 0) {
-                run_prepare();
-                r = prepare_and_execute(&command->options, arguments, &err);
+                /* Where templates are warm, what is to be prepared shows later. */
+                bool served = warm_is_served();
+                if (!served)
+                        run_prepare();
+                r = prepare_and_execute(&command->options, arguments, served, &err);
                 run_forget();
         }
         return r < 0 ? command_fail(arguments, &err) : r;

@@ -18,7 +18,7 @@ static const struct {
         unsigned count;
 } rows[] = {{SIGINT, 1}, {SIGTERM, 2}, {SIGHUP, 2}};
 
-static volatile sig_atomic_t cancelled, event_fd = -1;
+static volatile sig_atomic_t cancelled, must_end, event_fd = -1;
 
 void signals_cancel(unsigned count)
 {
@@ -34,6 +34,8 @@ void signals_cancel(unsigned count)
 
 static void handler(int number)
 {
+        if (number != SIGINT)
+                must_end = 1;
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
                 if (rows[i].number == number)
                         signals_cancel(rows[i].count);
@@ -67,4 +69,21 @@ void signals_stop(void)
 bool signals_pending(void)
 {
         return cancelled;
+}
+
+bool signals_must_end(void)
+{
+        return must_end;
+}
+
+void signals_clear(void)
+{
+        uint64_t count;
+
+        if (must_end)
+                return;
+        cancelled = 0;
+        if (event_fd >= 0 && read(event_fd, &count, sizeof(count)) < 0) {
+                /* There was none. */
+        }
 }

@@ -14,5 +14,9 @@ void signals_stop(void);
 void signals_cancel(unsigned count);
 /* Somebody wants the run to end. */
 bool signals_pending(void);
+/* SIGTERM or SIGHUP came: the command itself is to end. */
+bool signals_must_end(void);
+/* Forgets what was counted so far: the next run is another one. Not that the command is to end. */
+void signals_clear(void);
 
 #endif

@@ -53,20 +53,38 @@ static int add_variable(struct buffer *payload, const struct policy_env *env)
         return frame_add_part(payload, "env", text, (size_t)n);
 }
 
+static int add_text(struct buffer *payload, const char *name, const char *text)
+{
+        return frame_add_part(payload, name, text, strlen(text));
+}
+
+/* What the interpreter shall be: a context, or with a file the program in it. */
+static int add_mode(struct buffer *payload, const struct policy *policy, const char *file, char *const *args)
+{
+        int r = add_text(payload, "mode", file ? "script" : "context");
+
+        if (r == 0 && file)
+                r = add_text(payload, "file", file);
+        for (; r == 0 && file && args && *args; args++)
+                r = add_text(payload, "arg", *args);
+        if (r == 0 && !file)
+                r = add_number(payload, "result_count", policy->result_count);
+        if (r == 0 && !file)
+                r = add_number(payload, "result_limit", policy->result_limit_bytes);
+        return r;
+}
+
 /* An interpreter that was forked from a template has the template's variables: it gets ours here. */
-static int write_hello(struct buffer *hello, const struct language *language, const struct policy *policy)
+static int write_hello(struct buffer *hello, const struct language *language, const struct policy *policy, const char *file,
+                       char *const *args)
 {
         _cleanup_buffer_ struct buffer payload = {0};
         char header[FRAME_HEADER_MAX + 1];
 
         buffer_init(&payload, HELLO_BYTES_MAX);
-        int r = frame_add_part(&payload, "mode", "context", strlen("context"));
-        if (r == 0)
-                r = add_number(&payload, "result_count", policy->result_count);
-        if (r == 0)
-                r = add_number(&payload, "result_limit", policy->result_limit_bytes);
+        int r = add_mode(&payload, policy, file, args);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
-                r = frame_add_part(&payload, "env", language->env[i], strlen(language->env[i]));
+                r = add_text(&payload, "env", language->env[i]);
         for (size_t i = 0; r == 0 && i < policy->n_env; i++)
                 r = add_variable(&payload, &policy->env[i]);
         if (r < 0)
@@ -76,7 +94,8 @@ static int write_hello(struct buffer *hello, const struct language *language, co
 }
 
 /* The other end may be closed: then the interpreter is dead or will be, and whoever waits for it will see. */
-int channel_greet(struct channel *c, int fd, const struct language *language, const struct policy *policy)
+int channel_greet_script(struct channel *c, int fd, const struct language *language, const struct policy *policy, const char *file,
+                         char *const *args)
 {
         frame_decoder_done(&c->decoder);
         c->fd = fd;
@@ -86,12 +105,17 @@ int channel_greet(struct channel *c, int fd, const struct language *language, co
         c->broken = NULL;
         c->seq = 0;
         c->hello.size = c->hello_sent = 0;
-        int r = write_hello(&c->hello, language, policy);
+        int r = write_hello(&c->hello, language, policy, file, args);
         if (r < 0)
                 return r;
         c->stage = CHANNEL_HELLO;
         (void)channel_send(c);
         return 0;
+}
+
+int channel_greet(struct channel *c, int fd, const struct language *language, const struct policy *policy)
+{
+        return channel_greet_script(c, fd, language, policy, NULL, NULL);
 }
 
 void channel_begin(struct channel *c, const struct claims *claims)

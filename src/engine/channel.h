@@ -46,6 +46,10 @@ void channel_done(struct channel *c);
 /* A new interpreter is at the other end of fd. Sends it the configuration as far as there is room. */
 int channel_greet(struct channel *c, int fd, const struct language *language, const struct policy *policy);
 
+/* The same for one that shall become a program: `python3 FILE ARG...`. args may be NULL. */
+int channel_greet_script(struct channel *c, int fd, const struct language *language, const struct policy *policy, const char *file,
+                         char *const *args);
+
 /* A new run. Takes what came since the last one, which nobody waits for. */
 void channel_begin(struct channel *c, const struct claims *claims);
 /* In CHANNEL_INPUT: the code of the run, and its standard input as bytes, as a descriptor, or not at all (-1, and

@@ -7,7 +7,8 @@
  *   timeout of the policy -> interrupt -> INTERRUPT_GRACE_USEC -> kill -> STOP_WAIT_USEC -> lost
  *
  * A run in a context is interrupted first, because an interpreter that obeys keeps its state; a program that runs
- * to its end is killed at once, as in a box of its own. When a callback stands still, the backend does the
+ * to its end is killed at once, as in a box of its own. A script is such a program, in an interpreter that was
+ * there before it: it gets its code through a channel, which has no further use then. When a callback stands still, the backend does the
  * last two steps by the program's deadline.
  *
  * Frames come by another way than output. The interpreter has written its output before a frame, so
@@ -30,6 +31,8 @@
 /* An interrupt has no effect on an interpreter that has not begun with the code it was just sent. So it is
  * repeated after this time, and once more in the middle of the grace. */
 #define INTERRUPT_AGAIN_USEC 100000ULL
+/* The same for a script: what its interpreter does before the first line of the code takes a millisecond. */
+#define SCRIPT_BEGIN_USEC 20000ULL
 /* Reads of what a dead interpreter has left in its channel; more than its socket holds. */
 #define LAST_READS_MAX 16
 
@@ -63,22 +66,31 @@ static bool is_unsent(const struct exec *x, enum stop_reason why)
         return x->channel->stage == CHANNEL_INPUT || (x->channel->stage == CHANNEL_HELLO && why == STOP_CANCELLED);
 }
 
+/* When the interrupt that is sent now is to be repeated, or 0. */
+static uint64_t when_again(const struct exec *x, uint64_t now)
+{
+        if (x->channel && now < x->asked_usec + x->result->setup_usec + INTERRUPT_AGAIN_USEC)
+                return now + INTERRUPT_AGAIN_USEC;
+        if (x->channel)
+                return now + INTERRUPT_GRACE_USEC / 2;
+        return x->script && now < x->began_usec + SCRIPT_BEGIN_USEC ? now + SCRIPT_BEGIN_USEC : 0;
+}
+
 /* Asks the code to end. What was not sent to the interpreter yet is never sent. */
 static void interrupt(struct exec *x, enum stop_reason why)
 {
         note_reason(x, why);
-        if (x->channel && is_unsent(x, why) && !x->stopped) {
+        if (x->channel && !x->script && is_unsent(x, why) && !x->stopped) {
                 x->over = true;
         } else if (x->channel && x->channel->stage != CHANNEL_RUNNING) {
                 stop(x, why);
         } else if (!x->stopped) {
                 uint64_t now = monotonic_usec();
-                bool early = now < x->asked_usec + x->result->setup_usec + INTERRUPT_AGAIN_USEC;
                 x->session->backend->program_signal(x->program, SIGINT);
                 if (x->kill_usec > 0)
                         return;
                 x->kill_usec = now + INTERRUPT_GRACE_USEC;
-                x->again_usec = now + (early ? INTERRUPT_AGAIN_USEC : INTERRUPT_GRACE_USEC / 2);
+                x->again_usec = when_again(x, now);
         }
 }
 
@@ -88,7 +100,7 @@ static void interrupt_again(struct exec *x, uint64_t now)
 
         if (!x->stopped)
                 x->session->backend->program_signal(x->program, SIGINT);
-        x->again_usec = now < middle ? middle : 0;
+        x->again_usec = x->channel && now < middle ? middle : 0;
 }
 
 /* A limit is passed. */
@@ -181,12 +193,24 @@ static void drain_outputs(struct exec *x)
         }
 }
 
+/* The interpreter of a script closes its end of the channel before the first line of the code: nobody is left
+ * to say anything. Its time counts from here. */
+static void hand_over(struct exec *x)
+{
+        x->channel = NULL;
+        x->began_usec = monotonic_usec();
+        exec_arm_deadline(x);
+}
+
 static void send_some(struct exec *x)
 {
         if (channel_send(x->channel) < 0 && x->closed_usec == 0)
                 x->closed_usec = monotonic_usec() + CLOSED_GRACE_USEC;
-        if (x->channel->stage == CHANNEL_RUNNING)
-                note_started(x);
+        if (x->channel->stage != CHANNEL_RUNNING)
+                return;
+        note_started(x);
+        if (x->script)
+                hand_over(x);
 }
 
 /* The interpreter is up: the code goes out as soon as its standard input is there. */
@@ -225,7 +249,7 @@ static void take_frames(struct exec *x)
         else if (x->channel->claims.done)
                 x->over = true;
         else
-                send_code(x);
+                send_code(x); /* of a script the channel may be gone now */
 }
 
 /* One read of standard input for a runner that gets it whole. */
@@ -336,9 +360,9 @@ static void take_slots(struct exec *x, const struct pollfd p[static SLOT_COUNT])
                 take_cancel(x);
         if (p[SLOT_INPUT].revents && !x->over)
                 take_input(x);
-        if (p[SLOT_CONTROL].revents & POLLOUT && !x->over)
+        if (p[SLOT_CONTROL].revents & POLLOUT && !x->over && x->channel)
                 send_some(x);
-        if (p[SLOT_CONTROL].revents & ~POLLOUT && !x->over)
+        if (p[SLOT_CONTROL].revents & ~POLLOUT && !x->over && x->channel)
                 take_frames(x);
         if (p[SLOT_OUT].revents && !x->over)
                 read_output(x, RUN_STDOUT, OUTPUT_CHUNK_BYTES);
@@ -357,7 +381,7 @@ static bool is_past(uint64_t when, uint64_t now)
 
 static void take_time(struct exec *x)
 {
-        uint64_t now = monotonic_usec(), timeout = x->asked_usec + x->session->policy->timeout_usec;
+        uint64_t now = monotonic_usec(), timeout = exec_begin_usec(x) + x->session->policy->timeout_usec;
 
         if (x->over)
                 return;
@@ -388,7 +412,7 @@ static struct timespec time_left(const struct exec *x)
 {
         uint64_t now = monotonic_usec(), next = UINT64_MAX;
         const uint64_t times[] = {
-                x->result->facts.stop == STOP_NONE && !x->stopped ? x->asked_usec + x->session->policy->timeout_usec : 0,
+                x->result->facts.stop == STOP_NONE && !x->stopped ? exec_begin_usec(x) + x->session->policy->timeout_usec : 0,
                 x->stopped ? x->lost_usec : x->kill_usec,
                 x->stopped ? 0 : x->again_usec,
                 x->stopped ? 0 : x->closed_usec,

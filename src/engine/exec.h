@@ -14,6 +14,7 @@ struct exec {
         struct backend_program *program;
         struct program_io *io;
         struct channel *channel; /* NULL: a program that runs to its end */
+        bool script;             /* the channel only hands over the code; then it is as without one */
         char *chunk;             /* OUTPUT_CHUNK_BYTES */
         int interrupt_fd, cancel_fd;
         int stdin_fd; /* of the caller; -1: empty */
@@ -34,6 +35,7 @@ struct exec {
         uint64_t again_usec;  /* when it is repeated */
         uint64_t lost_usec;   /* when a kill was in vain */
         uint64_t closed_usec; /* when the channel was closed, which an exit explains */
+        uint64_t began_usec;  /* when a script was handed over */
         uint64_t sample_usec; /* the next look at processor time and disk */
         bool stopped;         /* the backend was told to end the program */
         bool ended;           /* the program */

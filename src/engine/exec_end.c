@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/timerfd.h>
 
+#define PAGE_BYTES 4096ULL /* what a file takes in a tmpfs */
+
 int exec_init(struct exec *x, gb_error *err)
 {
         x->pump = (struct pump)PUMP_INIT;
@@ -41,11 +43,16 @@ static void set_deadline(struct exec *x, uint64_t usec)
                 (void)timerfd_settime(x->io->deadline, 0, &when, NULL);
 }
 
+uint64_t exec_begin_usec(const struct exec *x)
+{
+        return x->began_usec > 0 ? x->began_usec : x->asked_usec;
+}
+
 void exec_arm_deadline(struct exec *x)
 {
-        uint64_t timeout = x->session->policy->timeout_usec, passed = monotonic_usec() - x->asked_usec;
+        uint64_t timeout = x->session->policy->timeout_usec, passed = monotonic_usec() - exec_begin_usec(x);
         /* A program that runs to its end is killed at its time; an interpreter is asked first. */
-        uint64_t extra = x->channel ? INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC : 0;
+        uint64_t extra = x->channel && !x->script ? INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC : 0;
 
         set_deadline(x, MAX(timeout + extra > passed ? timeout + extra - passed : 0, (uint64_t)1));
 }
@@ -104,17 +111,27 @@ static void take_usage(struct exec *x)
         struct session *s = x->session;
         struct box_usage now;
 
-        if (!x->ended || x->channel)
-                f->wall_usec = monotonic_usec() - x->asked_usec;
-        if (session_usage(s, &now, NULL) == 0) {
+        /* The backend does not know when a script began: its interpreter was there before. */
+        if (!x->ended || x->channel || x->script)
+                f->wall_usec = monotonic_usec() - exec_begin_usec(x);
+        int r = session_usage(s, &now, NULL);
+        if (r == 0) {
                 f->cpu_usec = grown(now.cpu_usec, x->before.cpu_usec);
                 f->memory_peak_bytes = now.memory_peak_bytes;
                 f->pids_peak = now.pids_peak;
-                f->disk_peak_bytes = now.disk_bytes;
-                f->inodes_peak = now.inodes;
                 f->oom_kills = grown(now.oom_kills, x->before.oom_kills);
                 f->pids_refused = grown(now.pids_refused, x->before.pids_refused);
+        }
+        /* With the end of a program the backend has told of all its private places. */
+        if (r == 0 && (!x->ended || f->stop == STOP_LOST)) {
+                f->disk_peak_bytes = now.disk_bytes;
+                f->inodes_peak = now.inodes;
                 f->disk_full = now.disk_full;
+        }
+        /* The file of the code is in one of them. */
+        if (x->script) {
+                f->disk_peak_bytes -= MIN(f->disk_peak_bytes, (x->code_size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
+                f->inodes_peak -= MIN(f->inodes_peak, (uint64_t)1);
         }
         if (!places_are_watched(&s->places))
                 return;

@@ -6,6 +6,8 @@
 
 #include "engine/exec.h"
 
+/* From when on its time counts. */
+uint64_t exec_begin_usec(const struct exec *x);
 /* The backend's own clock for the case that ours stands still. */
 void exec_arm_deadline(struct exec *x);
 /* A look at processor time and disk; STOP_NONE when all is well. */

@@ -13,11 +13,13 @@
 #include "base/fd.h"
 #include "engine/places.h"
 #include "engine/pump.h"
+#include "engine/run_warm.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -304,7 +306,7 @@ static int finish(struct run *r, gb_error *err)
         return 0;
 }
 
-int run_execute(const struct run_request *request, struct result **ret, gb_error *err)
+static int run_cold(const struct run_request *request, struct result **ret, gb_error *err)
 {
         _cleanup_(run_done) struct run r = {
                 .request = request, .backend = &backend_native, .child_fds = {-1, -1, -1},
@@ -330,6 +332,21 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
                 return e;
         *ret = TAKE_PTR(r.result);
         return 0;
+}
+
+int run_execute(const struct run_request *request, struct result **ret, gb_error *err)
+{
+        char why[RUN_WHY_MAX] = "";
+
+        /* Nothing was run when this fails: then there is the other way, and what is wrong with the request shows there. */
+        if (request->template && run_warm(request, ret, why) == 0)
+                return 0;
+        int r = run_cold(request, ret, err);
+        if (r == 0 && why[0]) {
+                struct control_status *layout = &(*ret)->controls.status[CONTROL_LAYOUT];
+                snprintf(layout->how, sizeof(layout->how), "fresh exec; no template: %.120s", why);
+        }
+        return r;
 }
 
 void run_prepare(void)

@@ -7,6 +7,7 @@
 #include "engine/result.h"
 #include "policy/language.h"
 #include "policy/policy.h"
+#include "policy/template.h"
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -30,6 +31,8 @@ struct run_request {
         char *const *args; /* NULL-terminated, may be NULL */
         const char *workspace; /* host directory, or NULL: a private one that goes with the run */
         const char *rootfs;    /* image root directory, or NULL: the host's /usr */
+        const struct template *template; /* Python comes from this one, if somebody keeps it warm and it makes no difference to the
+                                          * program; the control "layout" tells. NULL: a fresh exec */
         uid_t uid;             /* identity inside the box */
         gid_t gid;
         int stdin_fd;          /* -1: empty */

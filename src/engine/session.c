@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/exec.h"
+#include "engine/script.h"
 #include "engine/session_state.h"
 
 #include "base/fd.h"
@@ -61,12 +62,14 @@ int session_open(const struct session_options *o, struct session **ret, gb_error
         if (r < 0)
                 return r;
         struct session_request request = {
-                .policy = o->policy, .template = o->template, .workspace_fd = s->places.workspace_fd, .mount_fds = s->places.mount_fds,
+                .policy = o->policy, .template = o->template, .languages = o->languages, .only_warm = o->only_warm, .workspace_fd = s->places.workspace_fd, .mount_fds = s->places.mount_fds,
                 .rootfs = o->rootfs ? o->rootfs : o->template ? o->template->rootfs : NULL, .uid = o->uid, .gid = o->gid,
         };
         r = backend->session_open(&request, &s->controls, &s->box, err);
         if (r < 0)
                 return r;
+        if (o->template && backend->session_is_warm && backend->session_is_warm(s->box))
+                s->python = strdup(o->template->python);
         *ret = TAKE_PTR(s);
         return 0;
 }
@@ -83,6 +86,7 @@ void session_close(struct session *s)
         pthread_mutex_destroy(&s->backend_lock);
         pthread_mutex_destroy(&s->disk_lock);
         pthread_mutex_destroy(&s->contexts_lock);
+        free(s->python);
         free(s);
 }
 
@@ -151,15 +155,52 @@ static int start_once(struct exec *x, const struct once_request *q, gb_error *er
         return r < 0 ? r : session_start_program(x->session, &request, &x->program, x->io, err);
 }
 
+/* Whether it can come from the session's template. */
+static bool is_script(struct session *s, const struct once_request *q)
+{
+        struct script script = {
+                .python = s->python, .language = q->language, .policy = s->policy, .code = q->code, .code_size = q->code_size, .args = q->args,
+                .workspace_fd = s->backend->session_workspace(s->box),
+        };
+
+        return s->python && !script_why_not(&script);
+}
+
+static int start_script(struct exec *x, struct channel *c, const struct once_request *q, gb_error *err)
+{
+        struct program_request request = {
+                .mode = PROGRAM_CONTEXT, .policy = x->session->policy, .language = q->language, .warm = true, .stdin_fd = -1,
+        };
+        struct claims claims = {.result = x->result, .policy = x->session->policy, .callbacks = x->callbacks, .asked_usec = x->asked_usec};
+        char file[SCRIPT_FILE_MAX];
+
+        int r = script_path(q->code_name ? q->code_name : q->language->file, file);
+        if (r < 0)
+                return error_set(err, GB_E_LIMIT, -r, "the name of the code is too long");
+        if (channel_init(c) < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        r = session_start_program(x->session, &request, &x->program, x->io, err);
+        if (r < 0)
+                return r;
+        r = channel_greet_script(c, x->io->control, q->language, x->session->policy, file, q->args);
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, -r, "cannot send its configuration to the interpreter: %s", strerror(-r));
+        channel_begin(c, &claims);
+        x->channel = c;
+        x->script = true;
+        return 0;
+}
+
 int session_run(struct session *s, const struct once_request *q, struct result **ret, gb_error *err)
 {
         struct program_io io = PROGRAM_IO_NONE;
+        _cleanup_(channel_done) struct channel channel = {0};
         _cleanup_free_ char *chunk = malloc(OUTPUT_CHUNK_BYTES);
         _cleanup_result_ struct result *result = result_new(s->policy, q->language, s->backend->name, q->keep_output);
         struct exec x = {
                 .session = s, .language = q->language, .io = &io, .chunk = chunk, .interrupt_fd = -1, .cancel_fd = q->cancel_fd,
                 .stdin_fd = q->stdin_fd, .callbacks = &q->callbacks, .keep_output = q->keep_output, .result = result,
-                .asked_usec = monotonic_usec(),
+                .code = q->code, .code_size = q->code_size, .asked_usec = q->asked_usec > 0 ? q->asked_usec : monotonic_usec(),
         };
 
         if (!chunk || !result)
@@ -168,7 +209,7 @@ int session_run(struct session *s, const struct once_request *q, struct result *
         result->controls = s->controls;
         int r = exec_init(&x, err);
         if (r == 0)
-                r = start_once(&x, q, err);
+                r = is_script(s, q) ? start_script(&x, &channel, q, err) : start_once(&x, q, err);
         if (r == 0)
                 r = exec_run(&x, err);
         if (x.program)

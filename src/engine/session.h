@@ -21,6 +21,8 @@ struct session_options {
         const struct backend *backend;   /* NULL: the native one */
         const struct policy *policy;     /* borrowed until the session is closed, and not changed until then */
         const struct template *template; /* what Python contexts are forked from; NULL: they are executed */
+        const struct languages *languages; /* what they need of the host's /etc is in the box; NULL: nothing */
+        bool only_warm;                  /* without a template that waits already there is no session: GB_E_NOT_FOUND */
         const char *workspace;           /* host directory, or NULL: a private one that goes with the session */
         const char *rootfs;              /* image root directory, or NULL: the template's, or the host's /usr */
         uid_t uid;                       /* identity inside the box */
@@ -52,10 +54,11 @@ struct once_request {
         int stdin_fd;      /* -1: empty */
         int cancel_fd;     /* an eventfd: 1st count interrupts, 2nd kills; -1: none */
         bool keep_output;  /* the result holds stdout and stderr, capped by output_limit */
+        uint64_t asked_usec; /* CLOCK_MONOTONIC: since when somebody waits; 0: now */
         struct session_callbacks callbacks;
 };
 
-/* As run_execute(), in the session's box. */
+/* As run_execute(), in the session's box; Python from its template where that makes no difference. */
 int session_run(struct session *s, const struct once_request *request, struct result **ret, gb_error *err);
 
 /* Files of the workspace: see files.h. */

@@ -21,6 +21,7 @@ struct session {
         char id[ID_DIGITS + 1];
         struct controls controls;
         uint64_t started_usec;
+        char *python; /* the command of the template that it has; NULL: none */
 
         atomic_bool gone; /* it has ended by itself */
 

@@ -8,6 +8,7 @@
 #include "kernel/seccomp/program.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <linux/audit.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -139,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!p)
                 return 0;
         make_policy(&s, p);
-        int n = seccomp_program_build(p->audit_arch, p->rules, p->n, program);
+        int n = seccomp_program_build(p->audit_arch, p->rules, p->n, SECCOMP_RET_ERRNO | ENOSYS, program);
         if (n == -E2BIG || n == -ENOMEM)
                 return 0;
         if (n < 0 || seccomp_program_check(program, (size_t)n) != 0)

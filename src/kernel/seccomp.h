@@ -16,10 +16,14 @@ extern const size_t n_seccomp_program;
 /* Installs it on the calling thread. no_new_privs must be set. 0 or a negative errno. */
 int seccomp_load(void);
 
-/* The same with what a template still needs: its children join other namespaces, give up what they got there
- * and then load the program above. */
-extern const struct sock_filter seccomp_template_program[];
-extern const size_t n_seccomp_template_program;
+/* The same with what a template still needs: its children join other namespaces and give up what they got there. Then
+ * they load the second, which is much smaller: with both on it the thread is under the program above. */
+extern const struct sock_filter seccomp_template_program[], seccomp_child_program[];
+extern const size_t n_seccomp_template_program, n_seccomp_child_program;
 int seccomp_load_template(void);
+int seccomp_load_child(void);
+
+/* The filter of a process that only waits: pause, exit and the closing of descriptors. Anything else ends it. */
+int seccomp_load_pause(void);
 
 #endif

@@ -39,7 +39,18 @@ void tables_drop(struct tables *t)
         if (!t || atomic_fetch_sub(&t->users, 1) > 1)
                 return;
         languages_free(t->languages);
+        templates_free(t->templates);
+        pthread_mutex_destroy(&t->mutex);
         free(t);
+}
+
+int tables_load_templates(struct tables *t, const struct templates **ret, gb_error *err)
+{
+        pthread_mutex_lock(&t->mutex);
+        int r = t->templates ? 0 : templates_load(NULL, &t->templates, err);
+        *ret = t->templates;
+        pthread_mutex_unlock(&t->mutex);
+        return r;
 }
 
 int gb_policy_load(const char *file, const char *trust, gb_policy **ret, gb_error *err)
@@ -53,6 +64,7 @@ int gb_policy_load(const char *file, const char *trust, gb_policy **ret, gb_erro
         if (!p || !p->tables)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot load the policy: out of memory");
         p->tables->users = 1;
+        pthread_mutex_init(&p->tables->mutex, NULL);
         int r = policy_load(file, trust, &p->policy, err);
         if (r < 0)
                 return r;

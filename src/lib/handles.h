@@ -10,7 +10,9 @@
 #include "engine/result.h"
 #include "policy/language.h"
 #include "policy/policy.h"
+#include "policy/template.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* The identity inside the box. Not root, and not 65534, which is how files of unmapped owners look. */
@@ -20,11 +22,15 @@
 /* A much larger struct of options is a size that was never set. */
 #define OPTIONS_SIZE_MAX 4096
 
-/* The table of languages, shared by a policy and the sessions that were opened with it. */
+/* The tables of languages and templates, shared by a policy and the sessions that were opened with it. */
 struct tables {
         atomic_uint users;
         struct languages *languages;
+        pthread_mutex_t mutex;
+        struct templates *templates; /* read when the first session wants one */
 };
+/* The templates; they are read once. */
+int tables_load_templates(struct tables *t, const struct templates **ret, gb_error *err);
 
 struct tables *tables_share(struct tables *t);
 void tables_drop(struct tables *t); /* takes NULL */

@@ -63,12 +63,13 @@ static int find_template(gb_session *s, const gb_session_options *o, const struc
         *ret = NULL;
         if (by_default ? !s->policy->warm || o->rootfs : o->template_name[0] == '\0')
                 return 0;
-        int r = templates_load(NULL, &s->templates, err);
+        const struct templates *all;
+        int r = tables_load_templates(s->tables, &all, err);
         if (r < 0)
                 return r;
         if (!by_default)
-                return template_by_name(s->templates, o->template_name, ret, err);
-        *ret = look_for_template(s->templates, TEMPLATE_DEFAULT);
+                return template_by_name(all, o->template_name, ret, err);
+        *ret = look_for_template(all, TEMPLATE_DEFAULT);
         return 0;
 }
 
@@ -93,7 +94,7 @@ int gb_session_open(const gb_policy *policy, const gb_session_options *options, 
         if (r < 0)
                 return r;
         struct session_options request = {
-                .policy = s->policy, .template = template, .workspace = o.workspace, .rootfs = o.rootfs, .uid = BOX_UID, .gid = BOX_GID,
+                .policy = s->policy, .template = template, .languages = s->tables->languages, .workspace = o.workspace, .rootfs = o.rootfs, .uid = BOX_UID, .gid = BOX_GID,
         };
         r = session_open(&request, &s->session, err);
         if (r < 0)
@@ -113,7 +114,6 @@ void gb_session_close(gb_session *s)
                 return;
         session_close(s->session);
         policy_free(s->policy);
-        templates_free(s->templates);
         tables_drop(s->tables);
         free(s);
 }

@@ -11,7 +11,6 @@ struct gb_session {
         struct session *session;
         struct policy *policy;
         struct tables *tables;
-        struct templates *templates; /* NULL: not needed */
 };
 DEFINE_CLEANUP(gb_session, gb_session_close)
 

@@ -62,7 +62,7 @@ _noreturn_ void runner_init_stay(int socket, int warden, bool seccomp)
         struct pollfd alive = {.fd = warden};
         if (poll(&alive, 1, 0) != 0)
                 _exit(1);
-        if (seccomp && (r = seccomp_load()) < 0)
+        if (seccomp && (r = seccomp_load_pause()) < 0)
                 fail(socket, r, "load the system call filter");
         sys_close_range(0, ~0U, 0); /* the other end sees the end of its socket: init is harmless now */
         for (;;)

@@ -489,6 +489,12 @@ void box_stop(struct box *b, enum warden_stop why)
                 session_end_programs(b); /* before init, which cannot end while they are not reaped */
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
+        if (b->session) { /* its programs were told of what they had used */
+                end_program(b);
+                box_kill(b);
+                b->state = BOX_DEAD;
+                return;
+        }
         sample_disk(b);
         sample_unlinked(b);
         sample_tasks(b);
@@ -504,4 +510,11 @@ void box_stop(struct box *b, enum warden_stop why)
         }
         fill_gaps(b);
         b->state = BOX_DEAD;
+}
+
+void box_abandon(struct box *b)
+{
+        b->stopping = true;
+        b->state = BOX_DYING;
+        sys_pidfd_send_signal(b->init_pidfd, SIGKILL);
 }

@@ -15,8 +15,9 @@
  *   BUILDING  frames from the setup process; stop
  *   RUNNING   the program's end; signal, stop, deadlines, samples
  *   OPEN      a session: programs come and go (program.h); stop, samples
+ *   DYING     a session nobody wants any more: all in it was killed; their ends
  *   DEAD      nobody inside lives; the event can be sent, then the rest removed */
-enum box_state { BOX_NONE, BOX_SHELL, BOX_BUILDING, BOX_RUNNING, BOX_OPEN, BOX_DEAD };
+enum box_state { BOX_NONE, BOX_SHELL, BOX_BUILDING, BOX_RUNNING, BOX_OPEN, BOX_DYING, BOX_DEAD };
 
 struct channel;
 struct program;
@@ -26,6 +27,7 @@ struct box {
         _Alignas(16) enum box_state state;
         struct box_spec spec;
         bool session;              /* it stays when a program ends */
+        bool peopled;              /* of a template: children may be forked into it */
         bool stopping;             /* its programs go with it */
         struct channel *channel;   /* who hears of it; NULL: nobody yet */
         struct program *parked;    /* waits in it for the first who wants one; NULL: nobody */
@@ -106,6 +108,8 @@ void box_signal(struct box *b, int sig);
 void box_kill(struct box *b);
 /* Kills everything inside and reads the last counters. What was started in the box is dead then. */
 void box_stop(struct box *b, enum warden_stop why);
+/* Kills everything in a session that stands and does not wait for it; the ends of its processes do the rest. */
+void box_abandon(struct box *b);
 /* Removes the cgroups, which are empty by then, waits for init and closes everything. */
 void box_done(struct box *b);
 

@@ -67,7 +67,10 @@ void channel_close(struct channel *c)
         } else if (kind == CHANNEL_BOX || kind == CHANNEL_SESSION || kind == CHANNEL_TEMPLATE) {
                 struct box *b = kind == CHANNEL_TEMPLATE ? c->template->box : c->box;
                 b->channel = NULL;
-                box_stop(b, WARDEN_STOP_ASKED);
+                if (b->state == BOX_OPEN)
+                        box_abandon(b);
+                else
+                        box_stop(b, WARDEN_STOP_ASKED);
                 box_settle(b);
         }
 }
@@ -159,6 +162,8 @@ static void on_stop(struct channel *c, int *fds)
         } else if (c->kind == CHANNEL_BOX) {
                 box_stop(c->box, WARDEN_STOP_ASKED);
                 box_settle(c->box);
+        } else if (c->kind == CHANNEL_SESSION && c->box->state == BOX_OPEN) {
+                box_abandon(c->box);
         }
 }
 
@@ -174,7 +179,7 @@ static const struct {
         [WARDEN_OPEN] = {FOR(CHANNEL_FREE), 0, on_open},
         [WARDEN_START] = {FOR(CHANNEL_SESSION), FOR(CHANNEL_FREE), on_start},
         [WARDEN_SIGNAL] = {FOR(CHANNEL_BOX) | FOR(CHANNEL_PROGRAM), FOR(CHANNEL_FREE), on_signal},
-        [WARDEN_STOP] = {FOR(CHANNEL_BOX) | FOR(CHANNEL_PROGRAM), FOR(CHANNEL_FREE), on_stop},
+        [WARDEN_STOP] = {FOR(CHANNEL_BOX) | FOR(CHANNEL_SESSION) | FOR(CHANNEL_PROGRAM), FOR(CHANNEL_FREE), on_stop},
 };
 
 static bool request_valid(ssize_t size, uint32_t n_fds)

@@ -45,8 +45,8 @@ int loop_turn(int timeout_msec, void (*const handlers[LOOP_KIND_COUNT])(void *ob
 
         int n = epoll_wait(epoll, events, EVENTS_MAX, timeout_msec);
         if (n < 0)
-                return errno == EINTR ? 0 : -errno;
+                return errno == EINTR ? 1 : -errno; /* as if something had happened */
         for (int i = 0; i < n; i++)
                 handlers[events[i].data.u64 & KIND_MASK]((void *)(uintptr_t)(events[i].data.u64 & ~(uint64_t)KIND_MASK));
-        return 0;
+        return n;
 }

@@ -31,7 +31,7 @@ int loop_init(void);
 void loop_watch(int fd, enum loop_kind kind, void *object);
 /* Stops watching fd and closes it; takes -1. Returns -1: `fd = loop_close(fd)`. */
 int loop_close(int fd);
-/* Waits up to timeout_msec (-1: without end) and calls handlers[kind](object). 0, or a negative errno. */
+/* Waits up to timeout_msec (-1: without end) and calls handlers[kind](object). How many, or a negative errno. */
 int loop_turn(int timeout_msec, void (*const handlers[LOOP_KIND_COUNT])(void *object));
 
 #endif

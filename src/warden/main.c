@@ -64,6 +64,9 @@ static void (*const handlers[LOOP_KIND_COUNT])(void *object) = {
         [LOOP_TEMPLATE] = template_on_frame,
 };
 
+/* What is made ahead is made when there is nothing else to do: nobody shall wait for what nobody has asked for yet. */
+#define REPLENISH_AFTER_MSEC 2
+
 static int timeout_msec(uint64_t next)
 {
         uint64_t now = monotonic_usec();
@@ -75,15 +78,19 @@ static int timeout_msec(uint64_t next)
 
 static void serve(void)
 {
-        uint64_t next = 0;
-
         while (!warden_over) {
-                next = session_next_tick();
-                if (loop_turn(timeout_msec(next), handlers) < 0)
+                uint64_t next = session_next_tick();
+                int wait = timeout_msec(next);
+                bool short_of = template_is_short();
+                if (short_of && (wait < 0 || wait > REPLENISH_AFTER_MSEC))
+                        wait = REPLENISH_AFTER_MSEC;
+                int n = loop_turn(wait, handlers);
+                if (n < 0)
                         return;
                 if (next > 0 && monotonic_usec() >= next)
                         session_tick(monotonic_usec());
-                (void)template_replenish();
+                if (n == 0 && short_of)
+                        template_replenish();
         }
 }
 

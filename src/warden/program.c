@@ -258,8 +258,11 @@ static void take_frame(struct program *p, const struct setup_frame *frame, int *
                 p->pidfd = TAKE_FD(fds[0]);
                 p->pid = (pid_t)frame->value;
                 loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
-        } else if (frame->kind == SETUP_PHASE && p->started_usec == 0) {
-                p->started_usec = monotonic_usec();
+        } else if (frame->kind == SETUP_PHASE) {
+                p->started_usec = p->started_usec > 0 ? p->started_usec : monotonic_usec();
+                p->compiling = frame->value > 0;
+                if (p->compiling && p->state == PROGRAM_STARTING && p->pidfd >= 0)
+                        program_ready(p); /* the compiler counts: its time is the program's */
         } else if (frame->kind == SETUP_FAILED && p->state == PROGRAM_STARTING) {
                 p->failed = true;
                 p->error = frame->error;
@@ -285,6 +288,13 @@ static bool read_frame(struct program *p)
         return n > 0;
 }
 
+/* The socket dies with the exec: user code runs. */
+static void look_for_exec(struct program *p)
+{
+        if (p->socket < 0 && p->state == PROGRAM_STARTING && p->pidfd >= 0 && p->started_usec > 0 && !p->failed)
+                program_ready(p);
+}
+
 void program_on_frame(void *program)
 {
         struct program *p = program;
@@ -292,9 +302,7 @@ void program_on_frame(void *program)
         if (p->state == PROGRAM_NONE || p->socket < 0)
                 return;
         (void)read_frame(p);
-        /* The socket dies with the exec: user code runs. */
-        if (p->socket < 0 && p->state == PROGRAM_STARTING && p->pidfd >= 0 && p->started_usec > 0 && !p->failed)
-                program_ready(p);
+        look_for_exec(p);
 }
 
 /* Its process is reaped: the rest is counting and telling. */
@@ -304,6 +312,11 @@ static void report_end(struct program *p, const siginfo_t *info)
         struct warden_event event = {.kind = WARDEN_ENDED, .warm = p->warm};
         bool exited = info->si_code == CLD_EXITED;
 
+        if (!p->channel || b->stopping) { /* nobody asks what it has used */
+                channel_send(p->channel, &event, NULL, 0);
+                release(p);
+                return;
+        }
         box_measure(b);
         if (p->stop == WARDEN_STOP_NONE && b->report.stats.oom_kills > b->oom_kills_known && !exited && info->si_status == SIGKILL)
                 p->stop = WARDEN_STOP_MEMORY;
@@ -311,6 +324,7 @@ static void report_end(struct program *p, const siginfo_t *info)
         event.report.exit_code = exited ? info->si_status : -1;
         event.report.signal = exited ? 0 : info->si_status;
         event.report.stop = p->stop;
+        event.report.compiling = p->compiling;
         event.report.wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0;
         if (p->state == PROGRAM_STARTING) {
                 event.kind = WARDEN_FAILED;
@@ -320,6 +334,19 @@ static void report_end(struct program *p, const siginfo_t *info)
         }
         channel_send(p->channel, &event, NULL, 0);
         release(p);
+        if (b->report.stats.oom_kills > b->oom_kills_known)
+                program_end_for_memory(b);
+}
+
+static void end_for_memory(struct program *p, void *data)
+{
+        program_stop(p, WARDEN_STOP_MEMORY);
+}
+
+void program_end_for_memory(struct box *b)
+{
+        b->oom_kills_known = b->report.stats.oom_kills;
+        program_for_each(b, end_for_memory, NULL);
 }
 
 void program_on_end(void *program)
@@ -335,6 +362,7 @@ void program_on_end(void *program)
         }
         while (p->socket >= 0 && read_frame(p))
                 ;
+        look_for_exec(p);
         info = (siginfo_t){0};
         if (p->pidfd < 0 && p->entrant_pid == 0 && !p->warm) {
                 report_end(p, &info); /* nobody was started */
@@ -376,6 +404,18 @@ static void count(struct program *p, void *data)
         ++*(int *)data;
 }
 
+/* Whether there are tasks in the session besides one; where nothing counts them there may be. */
+static bool has_company(const struct box *b)
+{
+        struct cgroup_stats stats = {0};
+        bool unified = b->spec.flags & BOX_UNIFIED_CONTROLLERS;
+        int dir = b->has_cgroup ? b->cgroup.dir[unified ? CGROUP_UNIFIED : CGROUP_PIDS] : -1;
+
+        if (dir < 0 || cgroup_read_stats(dir, unified ? CGROUP_UNIFIED : CGROUP_PIDS, unified, &stats) < 0)
+                return true;
+        return stats.pids > 1;
+}
+
 /* What it has started dies with it. Where other programs share the session, only its process group can be told
  * from theirs; what has left that stays within the session's limits. */
 static void kill_descendants(struct program *p)
@@ -386,7 +426,7 @@ static void kill_descendants(struct program *p)
         program_for_each(p->box, count, &others);
         if (p->pid > 1)
                 kill(-p->pid, SIGKILL);
-        if (others > 1 || p->box->stopping || p->box->init_pidfd < 0)
+        if (others > 1 || p->box->stopping || p->box->init_pidfd < 0 || !has_company(p->box))
                 return;
         struct setup_door door = door_of(p->box);
         pid_t pid = sys_clone3(&args);

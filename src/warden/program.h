@@ -20,6 +20,8 @@ struct program {
         uint32_t flags;          /* of its request */
         bool warm;               /* forked from a template */
         bool deferred;           /* asked for before its box stood */
+        bool compiling;          /* it is the compiler that runs */
+        bool early;              /* ready before its box was */
         bool locked;             /* forked from a template: it says that it has locked itself in */
         uint32_t number;         /* of the order to the template */
         pid_t entrant_pid;       /* who enters the box with it; 0: reaped */
@@ -58,6 +60,9 @@ void program_on_timer(void *program);
 void program_signal(struct program *p, int sig);
 /* Ends it with all it has started, reaps it, tells the front. */
 void program_stop(struct program *p, enum warden_stop why);
+/* The kernel has killed a task of the session for its memory: which programs still have all their parts nobody can tell, so
+ * none is kept. The workspace stays. */
+void program_end_for_memory(struct box *b);
 /* A run is under way in it, as far as its deadline says. */
 bool program_is_active(const struct program *p);
 

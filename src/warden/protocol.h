@@ -89,7 +89,7 @@ struct box_spec {
         uint32_t cpus;          /* affinity, where no cgroup shares the cpu; 0: none */
         struct template_key template; /* WARDEN_OPEN: all zero for none; WARDEN_TEMPLATE: its own */
         uint64_t payload_hash;        /* sessions of one template with the same spec and hash are alike */
-        uint32_t pool;                /* WARDEN_OPEN with a template: how many more like this to have ready */
+        uint32_t pool;                /* WARDEN_TEMPLATE: how many sessions like the last to have ready */
         uint32_t n_fds;
         struct box_fd fds[BOX_FDS_MAX];
 };
@@ -148,7 +148,7 @@ enum warden_request_kind {
         WARDEN_OPEN,     /* free channel: a session */
         WARDEN_START,    /* session: a program in it, on the channel that comes along */
         WARDEN_SIGNAL,   /* box or program; value: SIGINT or SIGTERM */
-        WARDEN_STOP,     /* box or program */
+        WARDEN_STOP,     /* box, session or program; its end is told */
         WARDEN_REQUEST_COUNT
 };
 

@@ -125,24 +125,41 @@ static void start_deferred(struct program *p, void *data)
         }
 }
 
+static void finish_early(struct program *p, void *data)
+{
+        if (p->early && p->state == PROGRAM_STARTING)
+                program_ready(p);
+}
+
+/* A session made ahead gets its program, so that it waits with one. */
+static void start_ahead(struct box *b)
+{
+        struct program *p = program_new(b);
+        struct box_spec spec = {.flags = BOX_CONTEXT | BOX_WARM};
+        gb_error error = {0};
+
+        if (p && program_start(p, &spec, NULL, &error) < 0)
+                box_stop(b, WARDEN_STOP_NONE);
+}
+
+/* The root of a template's session stands, and only its init has to lock itself in yet: no user code runs before that,
+ * but a child can be forked meanwhile. */
+static void on_built(struct box *b)
+{
+        b->peopled = true;
+        if (b->channel)
+                program_for_each(b, start_deferred, NULL);
+        else
+                start_ahead(b);
+}
+
 /* A session stands. */
 static void on_open(struct box *b)
 {
-        gb_error error = {0};
-
         b->announced = true;
-        if (b->channel) {
+        if (b->channel)
                 tell_opened(b);
-                program_for_each(b, start_deferred, NULL);
-                return;
-        }
-        struct program *p = program_new(b);
-        if (!p)
-                return;
-        p->flags = BOX_CONTEXT | BOX_WARM;
-        struct box_spec spec = {.flags = p->flags};
-        if (program_start(p, &spec, NULL, &error) < 0)
-                box_stop(b, WARDEN_STOP_NONE);
+        program_for_each(b, finish_early, NULL);
 }
 
 static void end_program(struct program *p, void *data)
@@ -182,6 +199,8 @@ void box_settle(struct box *b)
                 if (b->state == BOX_RUNNING)
                         box_sweep(b);
         }
+        if (b->template && !b->peopled && b->proc >= 0 && (b->state == BOX_BUILDING || b->state == BOX_OPEN))
+                on_built(b);
         if (b->state == BOX_OPEN && !b->announced)
                 on_open(b);
         if (b->state == BOX_DEAD)
@@ -203,13 +222,6 @@ static void look_at_program(struct program *p, void *data)
         *active = *active || program_is_active(p);
 }
 
-static void end_for_memory(struct program *p, void *data)
-{
-        program_stop(p, WARDEN_STOP_MEMORY);
-}
-
-/* A session whose kernel has killed a task for memory keeps no program: which of them still have all their parts
- * nobody can tell. The workspace stays. */
 static void look_at_session(struct box *b)
 {
         bool active = false;
@@ -218,10 +230,8 @@ static void look_at_session(struct box *b)
         if (!active)
                 return;
         box_measure(b);
-        if (b->report.stats.oom_kills <= b->oom_kills_known)
-                return;
-        program_for_each(b, end_for_memory, NULL);
-        b->oom_kills_known = b->report.stats.oom_kills;
+        if (b->report.stats.oom_kills > b->oom_kills_known)
+                program_end_for_memory(b);
 }
 
 static void tick_box(struct box *b, void *data)

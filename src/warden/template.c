@@ -53,6 +53,7 @@ int template_create(struct channel *c, const struct box_spec *spec, int *fds, gb
                 return error_set(err, GB_E_LIMIT, EAGAIN, "no more templates: %d are in use", TEMPLATES_MAX);
         }
         t->key = spec->template;
+        t->pool = spec->pool;
         t->box = b;
         t->channel = c;
         b->channel = c;
@@ -220,7 +221,7 @@ int template_fork(struct template *t, struct program *p, gb_error *err)
         int fds[BOX_FDS_MAX], n = FORK_REST, n_join = 0;
 
         p->warm = true;
-        p->deferred = b->state == BOX_BUILDING;
+        p->deferred = b->state == BOX_BUILDING && b->proc < 0;
         if (p->deferred)
                 return 0;
         order.number = p->number;
@@ -298,6 +299,8 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
         int r = inside_is_locked(p->pid, p->box->host_uid);
         if (r < 0)
                 fail_program(p, -r, "be seen to be locked in");
+        else if (p->box->state == BOX_BUILDING)
+                p->early = true; /* init is not locked in yet */
         else
                 program_ready(p);
 }
@@ -366,12 +369,12 @@ static bool can_be_ahead(const struct box_spec *spec)
         for (uint32_t i = 0; i < spec->n_fds; i++)
                 if (spec->fds[i].role == BOX_FD_SOURCE)
                         return false;
-        return spec->pool > 0 && spec->n_fds > 0;
+        return spec->n_fds > 0;
 }
 
 void template_remember(struct template *t, const struct box_spec *spec, const int *fds)
 {
-        if (!can_be_ahead(spec) || (t->fds[0] >= 0 && memcmp(&t->spec, spec, sizeof(*spec)) == 0))
+        if (t->pool == 0 || !can_be_ahead(spec) || (t->fds[0] >= 0 && memcmp(&t->spec, spec, sizeof(*spec)) == 0))
                 return;
         forget_spec(t);
         t->spec = *spec;
@@ -387,14 +390,14 @@ void template_forget(struct template *t, struct box *b)
                         t->ahead[i] = NULL;
 }
 
-static bool make_ahead(struct template *t, struct box **place)
+static void make_ahead(struct template *t, struct box **place)
 {
         int fds[BOX_FDS_MAX];
         gb_error err;
         struct box *b = box_new();
 
         if (!b)
-                return false;
+                return;
         b->session = true;
         b->template = t;
         *place = b;
@@ -406,18 +409,35 @@ static bool make_ahead(struct template *t, struct box **place)
         }
         for (uint32_t i = 0; i < t->spec.n_fds; i++)
                 safe_close(fds[i]);
-        return true;
 }
 
-bool template_replenish(void)
+/* Where the next one goes; NULL: there are enough. */
+static struct box **find_place(struct template **ret)
 {
         for (size_t i = 0; i < TEMPLATES_MAX; i++) {
                 struct template *t = &templates[i];
                 if (t->state != TEMPLATE_READY || t->fds[0] < 0)
                         continue;
-                for (size_t k = 0; k < MIN(t->spec.pool, (uint32_t)TEMPLATE_POOL_MAX); k++)
+                *ret = t;
+                for (size_t k = 0; k < MIN(t->pool, (uint32_t)TEMPLATE_POOL_MAX); k++)
                         if (!t->ahead[k])
-                                return make_ahead(t, &t->ahead[k]);
+                                return &t->ahead[k];
         }
-        return false;
+        return NULL;
+}
+
+bool template_is_short(void)
+{
+        struct template *t;
+
+        return find_place(&t) != NULL;
+}
+
+void template_replenish(void)
+{
+        struct template *t;
+        struct box **place = find_place(&t);
+
+        if (place)
+                make_ahead(t, place);
 }

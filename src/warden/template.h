@@ -18,6 +18,7 @@ struct template {
         struct box *box; /* it lives in */
         struct channel *channel;
         int foreman, orders; /* sockets */
+        uint32_t pool;       /* how many to have ready */
         uint32_t next_slot;  /* of the uids that are mapped in its user namespace */
 
         /* What is made ahead is like the session that was asked for last. */
@@ -49,7 +50,9 @@ struct box *template_take(struct template *t, const struct box_spec *spec);
 void template_remember(struct template *t, const struct box_spec *spec, const int *fds);
 /* One that was made ahead is over before anybody wanted it. */
 void template_forget(struct template *t, struct box *b);
-/* Makes one more ahead for each template that has too few. True: it has begun one. */
-bool template_replenish(void);
+/* Whether a template has fewer sessions ready than it should. */
+bool template_is_short(void);
+/* Begins one more for such a template. */
+void template_replenish(void);
 
 #endif

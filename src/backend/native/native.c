@@ -9,6 +9,7 @@
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "backend/native/session.h"
+#include "backend/native/warm.h"
 #include "backend/native/warden.h"
 #include "base/fd.h"
 #include "base/message.h"
@@ -206,6 +207,7 @@ const struct backend backend_native = {
         .session_owner = session_native_owner,
         .session_usage = session_native_usage,
         .session_event_fd = session_native_event_fd,
+        .session_is_warm = session_native_is_warm,
         .session_free = session_native_free,
         .program_start = program_native_start,
         .program_event_fd = program_native_event_fd,
@@ -213,4 +215,5 @@ const struct backend backend_native = {
         .program_signal = program_native_signal,
         .program_stop = program_native_stop,
         .program_free = program_native_free,
+        .warm = &native_warm,
 };

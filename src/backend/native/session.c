@@ -10,6 +10,7 @@
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "backend/native/template.h"
+#include "backend/native/usage.h"
 #include "backend/native/warden.h"
 #include "base/fd.h"
 #include "base/hash.h"
@@ -27,6 +28,7 @@
 #include <unistd.h>
 
 #define ANSWER_USEC (BUILD_TIMEOUT_USEC + 5000000ULL)
+#define CLOSE_USEC 5000000ULL
 #define ONCE_SLOTS 16 /* programs that run once, at a time: each has a directory for its code */
 
 struct backend_program {
@@ -37,7 +39,7 @@ struct backend_program {
 struct backend_session {
         int channel;
         int workspace;
-        int cgroups[CGROUP_KIND_COUNT];
+        struct usage_files usage;
         bool unified;
         bool warm; /* its interpreters come from a template */
         uid_t host_uid;
@@ -110,7 +112,6 @@ struct warmth {
         bool use;
         bool inherits; /* its root is the template's */
         struct template_key key;
-        uint32_t pool;
         char note[TEMPLATE_WHY_MAX], why[TEMPLATE_WHY_MAX];
 };
 
@@ -131,6 +132,8 @@ static const char *why_cold(const struct session_request *q, const struct native
                 return "memory and tasks are not counted by cgroups";
         if (!host->host_root && (own_root || q->workspace_fd >= 0))
                 return "without root a template's sessions have no directories of the host";
+        if (q->uid != BOX_UID_DEFAULT || q->gid != BOX_UID_DEFAULT)
+                return "the template is for another user inside";
         if ((q->rootfs || q->template->rootfs) && (!q->rootfs || !q->template->rootfs || strcmp(q->rootfs, q->template->rootfs) != 0))
                 return "the template is of another image";
         return NULL;
@@ -145,9 +148,12 @@ static void decide_warmth(const struct session_request *q, const struct native_h
                 snprintf(w->why, sizeof(w->why), "%s", why);
                 return;
         }
+        if (q->only_warm && !warden_find_served()) {
+                snprintf(w->why, sizeof(w->why), "none is kept warm (glovebox warm)");
+                return;
+        }
         w->use = template_ensure(q->template, host, &w->key, w->note, w->why) == 0;
         w->inherits = q->policy->n_mounts == 0 && q->policy->read_only;
-        w->pool = q->template->pool;
 }
 
 static void say_warmth(const struct session_request *q, const struct warmth *w, struct controls *c)
@@ -215,7 +221,7 @@ static int send_open(struct backend_session *s, const struct session_request *q,
         if (w->use) {
                 m->spec.flags |= w->inherits ? BOX_ROOT_INHERITED : 0;
                 m->spec.template = w->key;
-                m->spec.pool = w->pool;
+                m->spec.wall_usec = m->spec.cpu_time_usec = 0; /* the engine's, with each run; sessions are alike without */
         }
         return request_send(s->channel, m, plan, err);
 }
@@ -231,9 +237,12 @@ static int take_opened(struct backend_session *s, gb_error *err)
         if (event.kind != WARDEN_OPENED || n < 1)
                 return error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
         s->workspace = fds[0];
+        int dirs[CGROUP_KIND_COUNT];
         for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
-                if (event.cgroups & (1U << kind) && at < n)
-                        s->cgroups[kind] = fds[at++];
+                dirs[kind] = event.cgroups & (1U << kind) && at < n ? fds[at++] : -1;
+        usage_open(&s->usage, dirs, s->unified);
+        while (n > 1)
+                safe_close(fds[--n]);
         s->host_uid = event.host_uid;
         s->host_gid = event.host_gid;
         return 0;
@@ -266,8 +275,7 @@ static void close_session(struct backend_session *s)
         s->first = safe_close(s->first);
         s->channel = safe_close(s->channel);
         s->workspace = safe_close(s->workspace);
-        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
-                s->cgroups[kind] = safe_close(s->cgroups[kind]);
+        usage_close(&s->usage);
 }
 
 int session_native_open(const struct session_request *q, struct controls *ret_controls, struct backend_session **ret,
@@ -281,11 +289,12 @@ int session_native_open(const struct session_request *q, struct controls *ret_co
         if (!s)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         *s = (struct backend_session){.channel = -1, .workspace = -1, .first = -1, .unified = host->cgroup.unified_controllers, .uid = q->uid, .gid = q->gid};
-        memset(s->cgroups, -1, sizeof(s->cgroups));
+        memset(&s->usage, -1, sizeof(s->usage));
         decide_warmth(q, host, &w);
-        int r = open_session(s, q, host, &w, ret_controls, &why);
+        int r = q->only_warm && !w.use ? error_set(&why, GB_E_NOT_FOUND, ENOENT, "%s", w.why)
+                                       : open_session(s, q, host, &w, ret_controls, &why);
         /* A shared warden without this template, or one that has just died: a fresh exec does it too. */
-        if (r < 0 && w.use && (why.code == GB_E_NOT_FOUND || why.code == GB_E_LOST)) {
+        if (r < 0 && w.use && !q->only_warm && (why.code == GB_E_NOT_FOUND || why.code == GB_E_LOST)) {
                 close_session(s);
                 w.use = false;
                 snprintf(w.why, sizeof(w.why), "%.100s", why.message);
@@ -317,9 +326,9 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
         struct cgroup_stats stats = {0};
         struct statfs st;
 
-        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
-                if (s->cgroups[kind] >= 0 && cgroup_read_stats(s->cgroups[kind], (enum cgroup_kind)kind, s->unified, &stats) < 0)
-                        return error_set(err, GB_E_LOST, ENOENT, "the session's cgroup is gone");
+        int r = usage_read(&s->usage, &stats);
+        if (r < 0)
+                return error_set(err, GB_E_LOST, -r, "the session is gone: its cgroups cannot be read");
         *ret = (struct box_usage){
                 .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes, .memory_peak_bytes = stats.memory_peak_bytes,
                 .pids = stats.pids, .pids_peak = MAX(stats.pids_peak, stats.pids), .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
@@ -337,10 +346,22 @@ int session_native_event_fd(const struct backend_session *s)
         return s->channel;
 }
 
+bool session_native_is_warm(const struct backend_session *s)
+{
+        return s->warm;
+}
+
 void session_native_free(struct backend_session *s)
 {
+        struct warden_event event;
+        _cleanup_free_ struct warden_request *m = request_new(WARDEN_STOP);
+
         if (!s)
                 return;
+        /* Over means over: nothing that was started in it lives when we return. */
+        if (m && s->channel >= 0 && message_send(s->channel, m, sizeof(*m), NULL, 0) == 0)
+                while (warden_wait(s->channel, CLOSE_USEC, &event, NULL, NULL, NULL) == 0 && event.kind != WARDEN_ENDED)
+                        ;
         close_session(s);
         free(s);
 }

@@ -12,6 +12,7 @@ int session_native_workspace(const struct backend_session *s);
 void session_native_owner(const struct backend_session *s, uid_t *ret_uid, gid_t *ret_gid);
 int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_error *err);
 int session_native_event_fd(const struct backend_session *s);
+bool session_native_is_warm(const struct backend_session *s);
 void session_native_free(struct backend_session *s);
 
 int program_native_start(struct backend_session *s, const struct program_request *request, struct backend_program **ret,

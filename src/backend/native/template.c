@@ -32,7 +32,7 @@ static struct {
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Two fronts that mean the same template have the same key: its name and a hash of all that makes it. */
-static void make_key(const struct template *t, struct template_key *ret)
+void template_make_key(const struct template *t, struct template_key *ret)
 {
         uint64_t hash = HASH_INIT;
 
@@ -91,6 +91,7 @@ static int send_request(const struct template *t, const struct native_host *host
         message->version = WARDEN_PROTOCOL_VERSION;
         message->kind = WARDEN_TEMPLATE;
         message->spec.template = *key;
+        message->spec.pool = t->pool;
         message->spec.cgroup.cpu_milli = 0;
         /* Its children would inherit the ruleset, which knows only the template's own places. Theirs is their own. */
         message->spec.flags &= ~(uint32_t)BOX_LANDLOCK;
@@ -129,7 +130,7 @@ static int start(const struct template *t, const struct native_host *host, struc
         else if (r == 0) {
                 complaints = pair[0];
                 theirs = pair[1];
-                r = send_request(t, host, e->channel, (int[]){null, null, theirs}, &e->key, &err);
+                r = send_request(t, host, e->channel, (int[]){null, theirs, theirs}, &e->key, &err);
                 theirs = safe_close(theirs);
         }
         while (r == 0) {
@@ -169,7 +170,7 @@ int template_ensure(const struct template *t, const struct native_host *host, st
 {
         int r = 0;
 
-        make_key(t, ret_key);
+        template_make_key(t, ret_key);
         note[0] = '\0';
         if (warden_is_shared())
                 return 0; /* whether it has this one shows when a session is asked for */
@@ -190,6 +191,18 @@ int template_ensure(const struct template *t, const struct native_host *host, st
                 memcpy(note, e->note, TEMPLATE_WHY_MAX);
         pthread_mutex_unlock(&known.mutex);
         return r;
+}
+
+int template_event_fd(const struct template *t)
+{
+        struct template_key key;
+
+        template_make_key(t, &key);
+        pthread_mutex_lock(&known.mutex);
+        const struct entry *e = find(&key);
+        int fd = e ? e->channel : -1;
+        pthread_mutex_unlock(&known.mutex);
+        return fd;
 }
 
 void template_forget_all(void)

@@ -14,6 +14,10 @@
  * it. A negative errno: it cannot be had, why says so; the caller goes on without. note says what it lacks. */
 int template_ensure(const struct template *t, const struct native_host *host, struct template_key *ret_key,
                     char note[static TEMPLATE_WHY_MAX], char why[static TEMPLATE_WHY_MAX]);
+/* The key alone. */
+void template_make_key(const struct template *t, struct template_key *ret);
+/* Readable when one of this process has ended; -1: there is none. */
+int template_event_fd(const struct template *t);
 /* Ends those of this process. */
 void template_forget_all(void);
 

@@ -178,6 +178,42 @@ bool warden_is_shared(void)
         return yes;
 }
 
+int warden_serve(int listen_fd, gb_error *err)
+{
+        /* Above the numbers that descriptors get in the warden. */
+        _cleanup_close_ int fd = fcntl(listen_fd, F_DUPFD_CLOEXEC, 64);
+
+        if (fd < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot duplicate a descriptor: %s", strerror(errno));
+        warden_forget();
+        pthread_mutex_lock(&shared.mutex);
+        shared.owner = getpid();
+        int r = warden_spawn(fd, &shared.socket, &shared.pid, err);
+        pthread_mutex_unlock(&shared.mutex);
+        return r;
+}
+
+bool warden_find_served(void)
+{
+        pthread_mutex_lock(&shared.mutex);
+        if (shared.pid == 0 && !is_alive(shared.socket)) {
+                shared.socket = safe_close(shared.socket);
+                shared.socket = connect_shared();
+                shared.owner = getpid();
+        }
+        bool yes = shared.pid == 0 && shared.socket >= 0;
+        pthread_mutex_unlock(&shared.mutex);
+        return yes;
+}
+
+bool warden_serves(void)
+{
+        pthread_mutex_lock(&shared.mutex);
+        bool yes = shared.pid > 0 && is_alive(shared.socket);
+        pthread_mutex_unlock(&shared.mutex);
+        return yes;
+}
+
 int warden_channel(int *ret, gb_error *err)
 {
         struct warden_request *request = calloc(1, sizeof(*request));

@@ -21,6 +21,12 @@ uint32_t warden_layers_off(void);
 int warden_channel(int *ret, gb_error *err);
 /* Whether that is somebody else's, who has made templates ready. */
 bool warden_is_shared(void);
+/* Starts our own, which serves others through listen_fd; one that we had is ended. */
+int warden_serve(int listen_fd, gb_error *err);
+/* Whether somebody else's is there; starts none. */
+bool warden_find_served(void);
+/* Whether that of warden_serve() lives. */
+bool warden_serves(void);
 /* Ends our own, when there is one: no session may be open. */
 void warden_forget(void);
 

@@ -5,6 +5,9 @@
  *   seccomp-compile <arch> <symbol> [call...]
  *                                     the program of the architecture as C, <symbol>[], n_<symbol>;
  *                                     these calls are let through whatever the profile says
+ *   seccomp-compile <arch> <symbol> --only [call...]
+ *                                     only these calls are judged, all others let through: what is
+ *                                     missing from the program above to be that of the profile
  *   seccomp-compile --list            the profile as a page of documentation (docs/seccomp.md)
  *
  * It alone links libseccomp; glovebox carries the finished table. */
@@ -13,6 +16,7 @@
 #include "kernel/seccomp/resolve.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,18 +40,40 @@ static int loosen(const struct seccomp_arch *arch, const char *name, struct secc
         return found ? 0 : -ENOENT;
 }
 
+/* Leaves only the rows of these calls. */
+static int keep_only(const struct seccomp_arch *arch, char *const *names, struct seccomp_rule *rules, size_t *n_rules)
+{
+        size_t kept = 0;
+
+        for (size_t i = 0; i < *n_rules; i++)
+                for (char *const *name = names; *name; name++)
+                        if (seccomp_resolve(arch, *name) == (int)rules[i].nr) {
+                                rules[kept++] = rules[i];
+                                break;
+                        }
+        *n_rules = kept;
+        return kept > 0 ? 0 : -ENOENT;
+}
+
 static int print_program(const struct seccomp_arch *arch, const char *symbol, char *const *more)
 {
         _cleanup_free_ struct seccomp_rule *rules = NULL;
         static struct sock_filter program[BPF_MAXINSNS];
         size_t n_rules;
 
+        uint32_t unknown = SECCOMP_RET_ERRNO | ENOSYS;
+
         int r = seccomp_resolve_profile(arch, &rules, &n_rules);
+        if (r == 0 && *more && strcmp(*more, "--only") == 0) {
+                unknown = SECCOMP_RET_ALLOW;
+                r = keep_only(arch, more + 1, rules, &n_rules);
+                more = (char *const[]){NULL};
+        }
         for (; r == 0 && *more; more++)
                 r = loosen(arch, *more, rules, &n_rules);
         if (r < 0)
                 return r;
-        int n = seccomp_program_build(arch->audit_arch, rules, n_rules, program);
+        int n = seccomp_program_build(arch->audit_arch, rules, n_rules, unknown, program);
         if (n < 0)
                 return n;
 
@@ -171,7 +197,7 @@ int main(int argc, char **argv)
         } else if (arch) {
                 r = print_program(arch, argv[2], argv + 3);
         } else {
-                fprintf(stderr, "usage: %s x86_64|aarch64 SYMBOL [CALL...]\n       %s --list\n", argv[0], argv[0]);
+                fprintf(stderr, "usage: %s x86_64|aarch64 SYMBOL [--only] [CALL...]\n       %s --list\n", argv[0], argv[0]);
                 return 2;
         }
         if (r < 0)

@@ -105,9 +105,8 @@ static int range_of_rules(const struct seccomp_rule *rules, size_t n_rules, stru
         return 0;
 }
 
-static int find_ranges(struct builder *b, const struct seccomp_rule *rules, size_t n_rules)
+static int find_ranges(struct builder *b, const struct seccomp_rule *rules, size_t n_rules, uint32_t unknown)
 {
-        const uint32_t unknown = SECCOMP_RET_ERRNO | ENOSYS;
         uint64_t next = 0; /* the first number without a range yet */
         int r;
 
@@ -309,14 +308,14 @@ static void put_program(struct builder *b, uint32_t audit_arch)
         put_load(b, offsetof(struct seccomp_data, arch), at);
 }
 
-int seccomp_program_build(uint32_t audit_arch, const struct seccomp_rule *rules, size_t n_rules,
+int seccomp_program_build(uint32_t audit_arch, const struct seccomp_rule *rules, size_t n_rules, uint32_t unknown,
                           struct sock_filter *ret)
 {
         _cleanup_free_ struct builder *b = calloc(1, sizeof(*b));
         if (!b)
                 return -ENOMEM;
 
-        int r = find_ranges(b, rules, n_rules);
+        int r = find_ranges(b, rules, n_rules, unknown);
         if (r < 0)
                 return r;
         plan(b);

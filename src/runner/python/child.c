@@ -143,7 +143,7 @@ static void take_streams(int socket)
 
 /* Should: join the cgroups, give up every privilege and load the filter. Mustn't: keep anything of the template's but
  * its memory. No user code runs before it is done. */
-static void lock_in(int socket)
+static void lock_in(int socket, const struct image_hot *hot)
 {
         const struct fork_order *o = &now.order;
         const int *rest = now.fds + FORK_REST;
@@ -151,6 +151,8 @@ static void lock_in(int socket)
 
         for (uint32_t i = 0; i < o->n_join; i++)
                 check(socket, negative((int)write(rest[i], "0", 1)), "join its cgroup");
+        if (hot)
+                image_prefault(hot); /* charged to the session, as all that follows */
         check(socket, negative(setresgid(o->gid, o->gid, o->gid)), "take its group");
         check(socket, negative(setresuid(o->uid, o->uid, o->uid)), "take its user");
         set_limits(socket);
@@ -163,7 +165,7 @@ static void lock_in(int socket)
         check(socket, negative(chdir("/sandbox")), "enter the workspace");
         if (ruleset >= 0)
                 check(socket, landlock_enforce(ruleset), "enforce the Landlock ruleset");
-        check(socket, seccomp_load(), "load the system call filter");
+        check(socket, seccomp_load_child(), "load the system call filter");
         take_streams(socket);
         answer(socket, FORK_LOCKED, 0, "", NULL);
         close(socket);
@@ -180,9 +182,7 @@ static __attribute__((noinline)) void join_and_fork(int socket, const struct ima
                 check(socket, negative(setns(now.fds[i], 0)), "join its namespaces");
         long child = raw_clone(CLONE_PARENT | CLONE_PIDFD | thread_id_flags(tid_place), &pidfd, tid_place);
         if (child == 0) {
-                if (hot)
-                        image_prefault(hot);
-                lock_in(socket);
+                lock_in(socket, hot);
                 return;
         }
         if (child < 0)

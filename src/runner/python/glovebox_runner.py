@@ -30,9 +30,10 @@ from os import kill as _kill
 from os import urandom
 
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
-_MODULES = ("glovebox_runner", "glovebox_runner_run", "glovebox_runner_results")
+_MODULES = ("glovebox_runner", "glovebox_runner_run", "glovebox_runner_results", "_glovebox")
 
 _DIED_BY_SIGINT = _SIGINT << 8
+_CONTROL = 20  # BOX_CONTROL_FD, where a child finds its channel
 _CANARY = " canary"  # no identifier has a space
 
 _prepared = False
@@ -65,11 +66,94 @@ def prepare():
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
+    _stage()
     # What lives now lives until the end: a collection in a child that went through all of it would
     # copy every page of it.
     gc.collect()
     gc.freeze()
     _prepared = True
+
+
+# A context made ahead, which every child has: making one would copy a thousand pages.
+
+
+class _Staged:
+    context = None  # the others are for script mode, which wants none
+    meta_path = path = None
+    pyplot = {}     # names of matplotlib.pyplot that were patched, as they were
+
+
+_REHEARSAL = (b"1+1", b"x = 1", b"print(x)", b"import sys\nx += 1\nx", b"def f():\n    return 1\nf()", b"1/0", b"")
+
+
+def _stage():
+    """Makes the context that children will serve, on a channel that is not there yet, and rehearses: code that has
+    run a few times is specialised by then, and what is made at a first use is made."""
+    global _run
+    import socket
+
+    import glovebox_runner_run as _run
+    _run.OURS.add(serve.__code__.co_filename)
+    pyplot = vars(sys.modules["matplotlib.pyplot"]) if "matplotlib.pyplot" in sys.modules else {}
+    before = dict(pyplot)
+    _hide()
+    _Staged.meta_path, _Staged.path = list(sys.meta_path), list(sys.path)
+    ours, theirs = socket.socketpair()
+    former = _occupy(theirs)
+    null = os.open(os.devnull, os.O_RDWR)
+    out, err = os.dup(1), os.dup(2)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    channel, interrupts = _run.Channel(_CONTROL), _run.Interrupts()
+    context = _run.Context(channel, interrupts, _run.Config(b""), os._exit)
+    for number in range(10):
+        for code in _REHEARSAL:
+            ours.sendall(b"E %d %d\n%s" % (number, len(code), code))
+            kind, seq, payload = channel.read()
+            frames = context.run(seq, payload)
+            context.results.end()
+            channel.send(frames)
+            ours.recv(1 << 16)
+    ours.close()
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    for fd in (out, err, null):
+        os.close(fd)
+    _vacate(former)
+    context.namespace = _run.make_main()
+    context.cells.clear()
+    context.last = None
+    sys.modules["linecache"].clearcache()
+    _Staged.pyplot = {name: old for name, old in before.items() if pyplot[name] is not old}
+    _Staged.context = context
+
+
+def _occupy(socket):
+    """Puts the socket where a child finds its channel, for a while; what was there."""
+    try:
+        former = os.dup(_CONTROL)
+    except OSError:
+        former = -1
+    os.dup2(socket.fileno(), _CONTROL, False)
+    socket.close()
+    return former
+
+
+def _vacate(former):
+    if former >= 0:
+        os.dup2(former, _CONTROL)
+        os.close(former)
+    else:
+        os.close(_CONTROL)
+
+
+def _unstage():
+    """For a script: as if no context had been made."""
+    sys.meta_path[:] = _Staged.meta_path
+    sys.path[:] = _Staged.path
+    del builtins.display
+    if _Staged.pyplot:
+        vars(sys.modules["matplotlib.pyplot"]).update(_Staged.pyplot)
 
 
 def _settle_matplotlib(modules):
@@ -82,6 +166,7 @@ def _settle_matplotlib(modules):
         if "matplotlib.pyplot" in modules:
             modules["matplotlib.pyplot"].switch_backend("agg")
             _draw_once()
+            modules["matplotlib.font_manager"]._get_font.cache_clear()  # they hold files open, which a child has not
         _forget_directories(matplotlib)
     except Exception as error:  # a version that is unlike all others: slower, not wrong
         sys.stderr.write("glovebox: matplotlib is not prepared: %r\n" % error)
@@ -211,6 +296,7 @@ def serve(control_fd, leave=os._exit):
     global _run
     if _prepared:
         after_fork()
+        _serve_staged(control_fd, leave)
     import glovebox_runner_run as _run
     _run.OURS.add(serve.__code__.co_filename)
     _hide()
@@ -224,6 +310,64 @@ def serve(control_fd, leave=os._exit):
     if frame is None:
         leave(0)
     _run_script(channel, interrupts, config, frame[2], leave)
+
+
+def _serve_staged(control_fd, leave):
+    """What serve() does, with the context that was made ahead."""
+    if control_fd != _CONTROL:
+        os.dup2(control_fd, _CONTROL, False)
+        os.close(control_fd)
+    context = _Staged.context
+    channel = context.channel
+    context.pid, context.leave = _getpid(), leave
+    try:
+        frame = channel.read()
+        config = _run.Config(frame[2])
+    except (TypeError, ValueError):
+        os._exit(1)
+    _run.send_ready(channel)
+    if config.mode == "context":
+        context.results.count_max, context.results.bytes_max = config.result_count, config.result_limit
+        context.serve()
+    frame = channel.read()
+    if frame is None:
+        leave(0)
+    _unstage()
+    _run_script(channel, context.interrupts, config, frame[2], leave)
+
+
+class _Trial:
+    config = b"mode 7\ncontextresult_count 2\n64result_limit 8\n10485760"
+    frames = b"C 0 %d\n%sE 1 10\nprint(1+1)" % (len(config), config)
+    socket, former = None, -1
+
+
+def prepare_trial():
+    """In the template: a channel with a run in it."""
+    import socket
+    _Trial.socket, theirs = socket.socketpair()
+    _Trial.former = _occupy(theirs)
+    _Trial.socket.sendall(_Trial.frames)
+
+
+def try_out():
+    """In a child that nobody gets: what serve() does until the end of a first run."""
+    after_fork()
+    context = _Staged.context
+    channel = context.channel
+    context.pid, context.leave = _getpid(), os._exit
+    config = _run.Config(channel.read()[2])
+    _run.send_ready(channel)
+    context.results.count_max, context.results.bytes_max = config.result_count, config.result_limit
+    _, seq, payload = channel.read()
+    frames = context.run(seq, payload)
+    context.results.end()
+    channel.send(frames)
+
+
+def end_trial():
+    _Trial.socket.close()
+    _vacate(_Trial.former)
 
 
 def _hide():
@@ -255,7 +399,8 @@ def _run_script(channel, interrupts, config, code, leave):
         main.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
         _run.set_arguments([config.file] + config.arguments)
         directory = os.path.dirname(os.path.realpath(path))
-        sys.path.insert(0, directory)
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path.insert(0, directory)
         _set_handler(_SIGINT, interrupts.handler)
         try:
             exec(compile(code, path, "exec", 0, True), main)

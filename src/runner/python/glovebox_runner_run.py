@@ -299,7 +299,8 @@ class Context:
         self.loop = None
         self.namespace = make_main()
         set_arguments([""])
-        sys.path.insert(0, "")
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path.insert(0, "")
         register_at_fork(after_in_child=self.disown)
         self.results = Results(self, config.result_count, config.result_limit)
 
@@ -569,7 +570,7 @@ def make_main():
 def set_arguments(arguments):
     sys.argv = arguments
     if hasattr(sys, "orig_argv"):
-        sys.orig_argv = [sys.executable] + [word for word in arguments if arguments != [""]]
+        sys.orig_argv = [sys.executable.rpartition("/")[2]] + [word for word in arguments if arguments != [""]]
 
 
 class Config:

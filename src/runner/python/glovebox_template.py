@@ -25,28 +25,6 @@ def load(names):
     return missing
 
 
-def try_out(runner):
-    """What a child does: it is served one small run."""
-    import socket
-    ours, theirs = socket.socketpair()
-    config = b"mode 7\ncontextresult_count 1\n1result_limit 4\n1024"
-    ours.sendall(b"C 0 %d\n%sE 1 3\n1+1" % (len(config), config))
-    ours.shutdown(socket.SHUT_WR)
-    control = theirs.detach()
-
-    class Over(BaseException):
-        pass
-
-    def leave(status):
-        raise Over
-
-    try:
-        runner.serve(control, leave)
-    except Over:
-        pass
-    return True
-
-
 def main():
     import _glovebox
     _glovebox.prepare()
@@ -57,11 +35,13 @@ def main():
         del os.environ[name]
     import glovebox_runner
     glovebox_runner.prepare()
+    glovebox_runner.prepare_trial()
     try:
         _glovebox.merge()
-        _glovebox.trial(lambda: try_out(glovebox_runner))
+        _glovebox.trial(glovebox_runner.try_out)
     except OSError:
         pass  # forks cost more, nothing else
+    glovebox_runner.end_trial()
     # From here on the template runs C only; what follows is a child.
     glovebox_runner.serve(_glovebox.serve(ORDERS, " ".join(missing)))
 

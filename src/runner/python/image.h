@@ -39,7 +39,7 @@ void image_prepare(void);
  * Whoever runs in it runs native code of his own anyway: the box is the boundary, not this. */
 int image_merge(struct image_stats *ret_stats);
 
-#define IMAGE_HOT_RANGES_MAX 512
+#define IMAGE_HOT_RANGES_MAX 2048
 
 struct image_pages {
         uint32_t n_ranges;

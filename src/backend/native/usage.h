@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The counters of a session's cgroups, kept open: they are read twice with every run, and opening them would take longer
+ * than most runs. */
+#ifndef NATIVE_USAGE_H
+#define NATIVE_USAGE_H
+
+#include "kernel/cgroup.h"
+
+#define USAGE_COUNTERS 14
+
+struct usage_files {
+        int fds[USAGE_COUNTERS]; /* -1: not there */
+};
+
+/* From the session's cgroup directories, which are not needed any more then. */
+void usage_open(struct usage_files *u, const int dirs[static CGROUP_KIND_COUNT], bool unified_controllers);
+void usage_close(struct usage_files *u);
+/* 0 or a negative errno: -ENODEV when the cgroups are gone. */
+int usage_read(const struct usage_files *u, struct cgroup_stats *ret);
+
+#endif

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# tools/bench.sh run|sessions [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=tools/packages.sh
+. tools/packages.sh
+
+# The interpreter that the packages are for; another python3 may come first in PATH.
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+
+which=$1
+shift
+case $which in
+run) ;;
+sessions)
+        # What the template python-data has, and the peers.
+        packages_install python3-numpy python3-pandas python3-matplotlib python3-scipy python3-sklearn \
+                python3-jupyter-client python3-ipykernel
+        ;;
+*) die "bench: there is no benchmark '$which': run, sessions" ;;
+esac
+exec "$python" "bench/$which.py" "$@"
