@@ -8,7 +8,7 @@ die() {
         exit 1
 }
 
-build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev"
+build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev libedit-dev"
 declare -A packages=(
         [build]="$build"
         [test]="$build libcmocka-dev clang python3 python3-pytest util-linux"

@@ -89,6 +89,7 @@ struct program_io {
         int out, err; /* pipes */
         int deadline; /* a timerfd (CLOCK_MONOTONIC): when it expires the backend ends the program for its time, also
                        * while nobody here listens. Armed and disarmed by the engine with each run */
+        bool ready;   /* PROGRAM_CONTEXT: the interpreter waits for its configuration, and need not be waited for */
 };
 
 struct box_usage {

@@ -6,10 +6,10 @@
  * handlers are not used: they send each signal on to the whole process group. */
 #include "cli/editor.h"
 
+#include "base/limits.h"
 #include "base/macro.h"
 #include "base/utf8.h"
 #include "cli/history_file.h"
-#include "base/limits.h"
 
 #include <errno.h>
 #include <histedit.h>
@@ -26,6 +26,7 @@
 struct editor {
         EditLine *el;
         History *history;
+        FILE *nowhere; /* for what libedit complains about */
         struct history_file file;
         int cancel_fd;
         const char *prompt;
@@ -137,9 +138,13 @@ static bool set_up(struct editor *e, FILE *terminal)
 {
         HistEvent event;
 
-        e->el = el_init("glovebox", stdin, terminal, stderr);
+        e->nowhere = fopen("/dev/null", "we");
         e->history = history_init();
+        e->el = e->nowhere ? el_init("glovebox", stdin, terminal, e->nowhere) : NULL;
         if (!e->el || !e->history)
+                return false;
+        /* One that nobody has described here: almost all of them do what an xterm does. */
+        if (el_set(e->el, EL_TERMINAL, NULL) < 0 && el_set(e->el, EL_TERMINAL, "xterm") < 0)
                 return false;
         history(e->history, &event, H_SETSIZE, HISTORY_LINES_MAX);
         history(e->history, &event, H_SETUNIQUE, 1);
@@ -183,6 +188,8 @@ void editor_free(struct editor *e)
                 history_end(e->history);
         if (e->el)
                 el_end(e->el);
+        if (e->nowhere)
+                fclose(e->nowhere);
         history_file_close(&e->file);
         free(e);
 }

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_BYTES (2 * HISTORY_LINES_MAX * (HISTORY_LINE_BYTES_MAX + 1))
+#define HISTORY_FILE_BYTES_MAX (2 * HISTORY_LINES_MAX * HISTORY_LINE_BYTES_MAX)
 
 /* The directory below parent, made when it is missing. Takes parent. */
 static int enter_directory(int parent, const char *name)
@@ -74,8 +74,8 @@ static char *read_tail(int fd, size_t *ret_size, bool *ret_all)
 
         if (fstat(fd, &st) < 0)
                 return NULL;
-        off_t begin = st.st_size > (off_t)FILE_BYTES ? st.st_size - (off_t)FILE_BYTES : 0;
-        if (lseek(fd, begin, SEEK_SET) < 0 || fd_read_all(fd, FILE_BYTES, &text, ret_size) < 0)
+        off_t begin = st.st_size > (off_t)X st.st_size - (off_t)HISTORY_FILE_BYTES_MAX : 0;
+        if (lseek(fd, begin, SEEK_SET) < 0 || fd_read_all(fd, HISTORY_FILE_BYTES_MAX, &text, ret_size) < 0)
                 return NULL;
         size_t n = 0, at = *ret_size;
         if (at > 0 && text[at - 1] == '\n')

@@ -157,6 +157,7 @@ static int add_files(struct buffer *out)
                                       ".It Pa " GLOVEBOX_CONFDIR "/sandbox.yaml\nthe policy: limits, mounts and trust levels\n"
                                       ".It Pa " GLOVEBOX_CONFDIR "/languages.yaml\nthe languages and their commands\n"
                                       ".It Pa " GLOVEBOX_CONFDIR "/templates.yaml\nPython processes that are warmed ahead\n"
+                                      ".It Pa ~/.local/state/glovebox/history\nwhat was typed at the prompt of\n.Cm repl\n"
                                       ".It Pa " GLOVEBOX_LIBEXECDIR "\nthe warden, which makes boxes, and the probe of\n.Cm verify\n"
                                       ".El\n");
 }

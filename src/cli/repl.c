@@ -119,6 +119,7 @@ static int read_settings(struct repl *r, const struct option_set *set, const str
         if (e == 0)
                 e = find_workspace(r, arguments_get_or_env(set, a, OPT_WORKSPACE), err);
         r->options.policy = r->policy;
+        r->options.languages = r->languages;
         return e;
 }
 

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define RED "\033[31m"
-#define LINE_BYTES_MAX 65536 /* what is printed at a time */
 
 void repl_write(struct repl *r, enum run_stream stream, const void *bytes, size_t size)
 {

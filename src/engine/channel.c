@@ -124,7 +124,7 @@ void channel_begin(struct channel *c, const struct claims *claims)
         c->seq++;
         c->n_out = 0;
         c->stdin_fd = -1;
-        c->stage = c->greeted ? CHANNEL_INPUT : CHANNEL_HELLO;
+        c->stage = c->greeted || c->eager ? CHANNEL_INPUT : CHANNEL_HELLO;
         while (c->greeted && !c->broken) {
                 ssize_t n = channel_receive(c);
                 if (n <= 0)

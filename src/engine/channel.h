@@ -23,6 +23,7 @@ enum channel_stage {
 struct channel {
         int fd;                 /* borrowed */
         bool takes_descriptors; /* standard input goes as a descriptor, not as a frame */
+        bool eager;   /* the interpreter waits already: the first code goes out with the configuration */
         bool greeted;
         uint64_t seq; /* of the run */
         struct frame_decoder decoder;

@@ -33,6 +33,7 @@ static int start_program(struct context *c, gb_error *err)
         int r = session_start_program(c->session, &request, &c->program, &c->io, err);
         if (r < 0)
                 return r;
+        c->channel.eager = c->io.ready;
         r = channel_greet(&c->channel, c->io.control, c->language, c->session->policy);
         if (r < 0) {
                 drop_program(c);

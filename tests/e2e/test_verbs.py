@@ -10,7 +10,7 @@ import pytest
 from conftest import BINARY, ROOT
 
 BUILD = BINARY.resolve().parents[2]
-VERBS = ["run", "doctor", "verify", "languages", "policy", "completion", "help"]
+VERBS = ["run", "repl", "doctor", "verify", "languages", "policy", "completion", "help"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -398,11 +398,16 @@ static int plan_streams(struct box_plan *plan, int stdin_fd, struct program_io *
         return r;
 }
 
+static bool wants_fork(const struct backend_session *s, const struct program_request *q)
+{
+        return q->mode == PROGRAM_CONTEXT && s->warm && q->warm && q->language->context && strcmp(q->language->context, "python") == 0;
+}
+
 static int ask_for_program(struct backend_session *s, const struct program_request *q, struct program_io *io, int *ret_channel,
                            gb_error *err)
 {
         bool context = q->mode == PROGRAM_CONTEXT;
-        bool warm = context && s->warm && q->warm && q->language->context && strcmp(q->language->context, "python") == 0;
+        bool warm = wants_fork(s, q);
 
         if (warm && s->first >= 0) {
                 *ret_channel = TAKE_FD(s->first);
@@ -434,6 +439,7 @@ static int take_started(int channel, bool context, struct program_io *io, gb_err
                 return r;
         }
         io->deadline = fds[STARTED_DEADLINE];
+        io->ready = event.warm;
         if (context) {
                 io->out = fds[STARTED_OUT];
                 io->err = fds[STARTED_ERR];
@@ -456,9 +462,18 @@ int program_native_start(struct backend_session *s, const struct program_request
         if (!p)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         p->channel = -1;
+        bool warm = wants_fork(s, q);
         int r = ask_for_program(s, q, &io, &p->channel, err);
         if (r == 0)
                 r = take_started(p->channel, q->mode == PROGRAM_CONTEXT, &io, err);
+        if (r < 0 && warm) {
+                /* The template has died meanwhile; the session has not, and a fresh exec does it too. */
+                s->warm = false;
+                p->channel = safe_close(p->channel);
+                r = ask_for_program(s, q, &io, &p->channel, err);
+                if (r == 0)
+                        r = take_started(p->channel, true, &io, err);
+        }
         if (r < 0) {
                 safe_close(io.out);
                 safe_close(io.err);

@@ -46,12 +46,14 @@ void template_make_key(const struct template *t, struct template_key *ret)
         memcpy(ret->bytes + sizeof(hash), t->name, MIN(strlen(t->name), room));
 }
 
+#define TEMPLATE_NOFILE 1048576 /* the most that a policy may give: its children can only lower it */
+
 /* What a template may use while it imports and forks. It is not the policy of anybody's code. */
 static void fill_policy(struct policy *p)
 {
         *p = (struct policy){
                 .cpu_milli = 1024 * 1000, .mem_limit_bytes = TEMPLATE_MEMORY_BYTES, .timeout_usec = UINT64_MAX / 4, .pids_limit = TEMPLATE_TASKS_MAX,
-                .tmp_size_bytes = 64 * MIB, .disk_limit_bytes = 1 * MIB, .inode_limit = 1024, .nofile = 256, .read_only = true,
+                .tmp_size_bytes = 64 * MIB, .disk_limit_bytes = 1 * MIB, .inode_limit = 1024, .nofile = TEMPLATE_NOFILE, .read_only = true,
         };
 }
 
@@ -152,7 +154,7 @@ static int start(const struct template *t, const struct native_host *host, struc
 
 static bool is_alive(const struct entry *e)
 {
-        struct pollfd p = {.fd = e->channel};
+        struct pollfd p = {.fd = e->channel, .events = POLLIN}; /* its last word, or its end */
 
         return e->channel >= 0 && poll(&p, 1, 0) == 0;
 }

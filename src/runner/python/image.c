@@ -81,6 +81,8 @@ static void fill_holes(void)
         char *high = malloc(4 << 20);
         uintptr_t top = (uintptr_t)high;
         free(high);
+        if (top == 0 || top > (uintptr_t)sbrk(0))
+                return; /* it has a mapping of its own: image_prepare() was not called */
         for (size_t size = 1 << 20; size >= 24; size = size > 1040 ? size * 7 / 8 : size - 16) {
                 while ((p = malloc(size)) && (uintptr_t)p < top)
                         ;
