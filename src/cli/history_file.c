@@ -74,7 +74,7 @@ static char *read_tail(int fd, size_t *ret_size, bool *ret_all)
 
         if (fstat(fd, &st) < 0)
                 return NULL;
-        off_t begin = st.st_size > (off_t)X st.st_size - (off_t)HISTORY_FILE_BYTES_MAX : 0;
+        off_t begin = st.st_size > (off_t)HISTORY_FILE_BYTES_MAX ? st.st_size - (off_t)HISTORY_FILE_BYTES_MAX : 0;
         if (lseek(fd, begin, SEEK_SET) < 0 || fd_read_all(fd, HISTORY_FILE_BYTES_MAX, &text, ret_size) < 0)
                 return NULL;
         size_t n = 0, at = *ret_size;

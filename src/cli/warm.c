@@ -152,7 +152,7 @@ static void put_off(struct kept *k, uint64_t now)
 
 static void look_after(struct warm *w, struct kept *k)
 {
-        struct pollfd p = {.fd = warm_server_event_fd(&k->template)};
+        struct pollfd p = {.fd = warm_server_event_fd(&k->template), .events = POLLIN};
         uint64_t now = monotonic_usec();
         gb_error err = {0};
 

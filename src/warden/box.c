@@ -93,8 +93,26 @@ static void reap_init(const struct box *b)
         }
 }
 
+void box_keep_little(struct box *b)
+{
+        b->workspace = safe_close(b->workspace);
+        if (b->n_devices == 0 && b->spec.cgroup.pids > 0)
+                b->proc = safe_close(b->proc);
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+                b->cgroup_parents[i] = safe_close(b->cgroup_parents[i]);
+}
+
+/* The directories above its cgroups, where they were not kept. */
+static void open_parents(struct box *b)
+{
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+                if (b->has_cgroup && b->cgroup.dir[i] >= 0 && b->cgroup_parents[i] < 0)
+                        b->cgroup.parent[i] = b->cgroup_parents[i] = openat(b->cgroup.dir[i], "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 void box_done(struct box *b)
 {
+        open_parents(b);
         if (b->has_cgroup)
                 cgroup_box_remove(&b->cgroup, REMOVE_TIMEOUT_USEC);
         b->has_cgroup = false;

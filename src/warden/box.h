@@ -108,6 +108,8 @@ void box_signal(struct box *b, int sig);
 void box_kill(struct box *b);
 /* Kills everything inside and reads the last counters. What was started in the box is dead then. */
 void box_stop(struct box *b, enum warden_stop why);
+/* Closes what a session needs only until somebody has it: there may be thousands. */
+void box_keep_little(struct box *b);
 /* Kills everything in a session that stands and does not wait for it; the ends of its processes do the rest. */
 void box_abandon(struct box *b);
 /* Removes the cgroups, which are empty by then, waits for init and closes everything. */

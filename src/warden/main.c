@@ -105,10 +105,12 @@ static void raise_descriptor_limit(void)
 {
         struct rlimit limit;
 
-        if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-                limit.rlim_cur = limit.rlim_max;
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return;
+        struct rlimit more = {.rlim_cur = BOXES_MAX * 24, .rlim_max = MAX(limit.rlim_max, (rlim_t)(BOXES_MAX * 24))};
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &more) < 0)
                 (void)setrlimit(RLIMIT_NOFILE, &limit);
-        }
 }
 
 int main(void)

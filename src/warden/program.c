@@ -312,7 +312,9 @@ static void report_end(struct program *p, const siginfo_t *info)
         struct warden_event event = {.kind = WARDEN_ENDED, .warm = p->warm};
         bool exited = info->si_code == CLD_EXITED;
 
-        if (!p->channel || b->stopping) { /* nobody asks what it has used */
+        if (!p->channel || b->stopping) { /* nobody asks what it has used; and what it would have come to nobody knows */
+                event.kind = WARDEN_FAILED;
+                error_set(&event.error, GB_E_LOST, ECHILD, "the session was ended while the program ran: its outcome is not known");
                 channel_send(p->channel, &event, NULL, 0);
                 release(p);
                 return;

@@ -34,6 +34,7 @@ static void tell_opened(struct box *b)
         channel_send(b->channel, &event, fds, n);
         while (n > 1)
                 safe_close(fds[--n]);
+        box_keep_little(b);
 }
 
 int session_open(struct channel *c, const struct box_spec *spec, int *fds, gb_error *err)

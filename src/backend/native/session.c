@@ -152,7 +152,7 @@ static void decide_warmth(const struct session_request *q, const struct native_h
                 snprintf(w->why, sizeof(w->why), "none is kept warm (glovebox warm)");
                 return;
         }
-        w->use = template_ensure(q->template, host, &w->key, w->note, w->why) == 0;
+        w->use = template_ensure(q->template, host, !warden_is_shared(), &w->key, w->note, w->why) == 0;
         w->inherits = q->policy->n_mounts == 0 && q->policy->read_only;
 }
 
@@ -293,7 +293,12 @@ int session_native_open(const struct session_request *q, struct controls *ret_co
         decide_warmth(q, host, &w);
         int r = q->only_warm && !w.use ? error_set(&why, GB_E_NOT_FOUND, ENOENT, "%s", w.why)
                                        : open_session(s, q, host, &w, ret_controls, &why);
-        /* A shared warden without this template, or one that has just died: a fresh exec does it too. */
+        /* Somebody else's warden does not have this template: it gets one of ours, which goes with us. */
+        if (r < 0 && w.use && !q->only_warm && why.code == GB_E_NOT_FOUND && template_ensure(q->template, host, true, &w.key, w.note, w.why) == 0) {
+                close_session(s);
+                r = open_session(s, q, host, &w, ret_controls, &why);
+        }
+        /* One that has just died: a fresh exec does it too. */
         if (r < 0 && w.use && !q->only_warm && (why.code == GB_E_NOT_FOUND || why.code == GB_E_LOST)) {
                 close_session(s);
                 w.use = false;
@@ -359,7 +364,7 @@ void session_native_free(struct backend_session *s)
         if (!s)
                 return;
         /* Over means over: nothing that was started in it lives when we return. */
-        if (m && s->channel >= 0 && message_send(s->channel, m, sizeof(*m), NULL, 0) == 0)
+        if (m && s->workspace >= 0 && message_send(s->channel, m, sizeof(*m), NULL, 0) == 0)
                 while (warden_wait(s->channel, CLOSE_USEC, &event, NULL, NULL, NULL) == 0 && event.kind != WARDEN_ENDED)
                         ;
         close_session(s);

@@ -167,15 +167,15 @@ static struct entry *find(const struct template_key *key)
         return NULL;
 }
 
-int template_ensure(const struct template *t, const struct native_host *host, struct template_key *ret_key,
+int template_ensure(const struct template *t, const struct native_host *host, bool start_it, struct template_key *ret_key,
                     char note[static TEMPLATE_WHY_MAX], char why[static TEMPLATE_WHY_MAX])
 {
         int r = 0;
 
         template_make_key(t, ret_key);
         note[0] = '\0';
-        if (warden_is_shared())
-                return 0; /* whether it has this one shows when a session is asked for */
+        if (!start_it)
+                return 0; /* whether it is there shows when a session is asked for */
         pthread_mutex_lock(&known.mutex);
         struct entry *e = find(ret_key);
         if (!e && known.n < TEMPLATES_MAX) {

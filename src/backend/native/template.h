@@ -11,8 +11,8 @@
 #define TEMPLATE_WHY_MAX 128
 
 /* Makes sure that it waits for orders; starting it takes as long as its imports. Fills the key by which the warden knows
- * it. A negative errno: it cannot be had, why says so; the caller goes on without. note says what it lacks. */
-int template_ensure(const struct template *t, const struct native_host *host, struct template_key *ret_key,
+ * it. Without `start` only the key: somebody else's warden may have it. A negative errno: it cannot be had, why says so; the caller goes on without. note says what it lacks. */
+int template_ensure(const struct template *t, const struct native_host *host, bool start, struct template_key *ret_key,
                     char note[static TEMPLATE_WHY_MAX], char why[static TEMPLATE_WHY_MAX]);
 /* The key alone. */
 void template_make_key(const struct template *t, struct template_key *ret);
