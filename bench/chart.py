@@ -77,7 +77,7 @@ def facts_of(report):
         best = max(r["per_s"] for name, r in report["rates"].items() if name.startswith("glovebox"))
         out.append(f"{best:.0f} sessions per second with 2 clients")
     if "memory" in report:
-        out.append(f"an idle session takes {report['memory']['opened']['grown'] / 1024:.1f} MB")
+        out.append(f"an idle session takes {report['memory']['a session, opened']['grown'] / 1024:.1f} MB")
     if "crowd" in report:
         out.append(f"{report['crowd']['n']} at once: opened in {report['crowd']['open_s']:.1f} s")
     kernel = ".".join(machine["kernel"].split(".")[:2])

@@ -195,7 +195,7 @@ class Result:
         self.dropped = lib.gb_result_values_dropped(handle)
         name = lib.gb_result_error_name(handle)
         self.error = None if name is None else {
-            "name": name.decode(), "value": lib.gb_result_error_value(handle).decode(errors="replace"),
+            "name": name.decode(errors="replace"), "value": lib.gb_result_error_value(handle).decode(errors="replace"),
             "traceback": lib.gb_result_error_traceback(handle).decode(errors="replace")}
         self.kept, self.restarted = bool(lib.gb_result_state_kept(handle)), bool(lib.gb_result_state_restarted(handle))
         text = lib.gb_result_json(handle)

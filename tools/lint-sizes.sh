@@ -7,7 +7,10 @@ set -euo pipefail
 
 file_max=700
 function_max=90
-privileged_max=1200
+# With the host's privilege: boxes, sessions, templates and what is made ahead. It was 1000 lines when there were only boxes;
+# what can leave it should.
+privileged_max=2750
+part_max=1200
 status=0
 
 while IFS= read -r file; do
@@ -34,15 +37,18 @@ count() { cat "$@" | gcc -fpreprocessed -dD -E -P - 2>/dev/null | grep -c .; }
 # What is linked into the warden, by where it runs: with the host's privilege; in the box's own user
 # namespace (what builds a box, init, the program before its exec); and what both borrow. The probe is
 # a program of its own, the attacker of `glovebox verify`.
-with_privilege=(src/warden/{main,box,build,inside}.c src/warden/{box,inside,protocol}.h)
-in_the_box=(src/warden/{setup,root,payload}.c src/warden/{setup,payload}.h src/runner/{init,program}.c src/runner/runner.h)
+with_privilege=(src/warden/{main,box,build,channel,inside,loop,order,program,session,template}.c
+        src/warden/{box,channel,inside,loop,program,protocol,session,template}.h)
+in_the_box=(src/warden/{foreman,setup,root,payload}.c src/warden/{setup,payload}.h src/runner/{init,program}.c src/runner/runner.h)
 mapfile -t borrowed < <(sed -n "/^kernel_box_sources = files(/,/^)/s/.*'\(.*\)'.*/src\/kernel\/\1/p" src/kernel/meson.build)
 borrowed+=(src/kernel/seccomp.c src/base/error.c src/base/fd.c src/base/message.c)
 echo "lines of code in the warden: $(count "${with_privilege[@]}") with privilege, $(count "${in_the_box[@]}") in the box, $(count "${borrowed[@]}") borrowed from kernel/ and base/"
 for part in with_privilege in_the_box borrowed; do
         declare -n files=$part
-        [ "$(count "${files[@]}")" -le "$privileged_max" ] || {
-                echo "warden, $part: $(count "${files[@]}") lines, the most is $privileged_max"
+        max=$part_max
+        [ $part != with_privilege ] || max=$privileged_max
+        [ "$(count "${files[@]}")" -le "$max" ] || {
+                echo "warden, $part: $(count "${files[@]}") lines, the most is $max"
                 status=1
         }
 done

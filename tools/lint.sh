@@ -45,7 +45,7 @@ check_shell() { shellcheck -x dev .ci/run tools/*.sh; }
 # Tests misspell on purpose: that is how suggestions are tested.
 check_spelling() {
         git ls-files --cached --others --exclude-standard | grep -vE '^(LICENSE|tests/)|/(test|fuzz)_' |
-                xargs codespell --ignore-words-list=nd
+                xargs codespell --ignore-words-list=nd,iterm
 }
 
 check_man() {

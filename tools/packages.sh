@@ -8,14 +8,15 @@ die() {
         exit 1
 }
 
-build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev libedit-dev"
+build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev libedit-dev python3-dev"
 declare -A packages=(
         [build]="$build"
-        [test]="$build libcmocka-dev clang python3 python3-pytest util-linux"
+        [test]="$build libcmocka-dev clang python3 python3-pytest python3-numpy python3-pandas python3-matplotlib util-linux"
         [lint]="$build libcmocka-dev clang git clang-tidy cppcheck shellcheck codespell mandoc"
         [fmt]="clang-format"
         [fuzz]="$build libcmocka-dev clang"
         [bench]="$build python3 bubblewrap firejail runc docker.io"
+        [soak]="$build python3"
         [vm]="$build qemu-system-x86 e2fsprogs python3"
         [demo]="$build python3 python3-matplotlib"
 )

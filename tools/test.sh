@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # ./dev test: builds with gcc, with clang (where a warning is an error), with sanitizers, and once with
-# layers that can be switched off; then runs the unit tests, the end to end tests and the attacks.
+# layers that can be switched off; then runs the unit tests, the end to end tests, the attacks, and a short soak.
 # Every part runs even when an earlier one failed. The last line is 'N passed, N failed, N skipped'.
 set -uo pipefail
 
@@ -60,15 +60,21 @@ skips_without_reason() {
                 grep -vE 'host|root|kernel|not installed'
 }
 
-# test_python NAME DIRECTORY-OF-THE-BUILD ARGUMENTS OF PYTEST...
-test_python() {
-        local name=$1 dir=$2 report status=0 all bad skip
+# python_run NAME DIRECTORY-OF-THE-BUILD ARGUMENTS OF PYTEST...: leaves a report and a status for python_count.
+python_run() {
+        local name=${1// /-} dir=$2 report status=0
         shift 2
-        report=$dir/dev.pytest.${name// /-}.xml
-        part "$name"
+        report=$dir/dev.pytest.$name.xml
         rm -f "$report"
         GLOVEBOX="$PWD/$dir/src/cli/glovebox" GLOVEBOX_LAYERS_BINARY="$PWD/build-layers/src/cli/glovebox" \
                 timeout --kill-after=30 "$pytest_max" "$python" -m pytest -p no:cacheprovider -q -rs --junitxml="$report" "$@" || status=$?
+        echo "$status" >"$dir/dev.pytest.$name.status"
+}
+
+# python_count NAME DIRECTORY-OF-THE-BUILD
+python_count() {
+        local report=$2/dev.pytest.${1// /-}.xml status all bad skip
+        status=$(cat "$2/dev.pytest.${1// /-}.status")
         all=$(junit_count tests "$report") skip=$(junit_count skipped "$report")
         bad=$(($(junit_count failures "$report") + $(junit_count errors "$report")))
         # 5: no test was collected, which must not pass for a success.
@@ -77,7 +83,35 @@ test_python() {
                 bad=$((bad + 1))
         fi
         [ "$all" -ge $((bad + skip)) ] || all=$((bad + skip))
-        record "$name" $((all - bad - skip)) "$bad" "$skip"
+        record "$1" $((all - bad - skip)) "$bad" "$skip"
+}
+
+# test_python NAME DIRECTORY-OF-THE-BUILD ARGUMENTS OF PYTEST...
+test_python() {
+        part "$1"
+        python_run "$@"
+        python_count "$1" "$2"
+}
+
+# The interpreters' side of a context, without boxes. Mostly it waits for interpreters to start, so it runs beside others.
+runners_begin() {
+        python_run "runners" build tests/runner >build/dev.runners.log 2>&1 &
+        runners=$!
+}
+
+runners_end() {
+        part "runners"
+        wait "$runners"
+        cat build/dev.runners.log
+        python_count "runners" build
+}
+
+# Some hundred sessions leave nothing behind; ./dev soak is the long version.
+test_soak() {
+        local status=0
+        part "soak, short"
+        GLOVEBOX="$PWD/build/src/cli/glovebox" timeout --kill-after=30 "$pytest_max" tools/soak.sh --sessions 300 --alive 50 || status=1
+        record "soak, short" $((1 - status)) "$status" 0
 }
 
 # The examples in the documentation print what it says.
@@ -101,8 +135,11 @@ test_build gcc || finish
 test_build layers || true
 test_unit gcc build
 
+runners_begin
 test_python "end to end" build tests/e2e
+runners_end
 test_python "attacks" build tests/escape
+test_soak
 test_examples
 
 if test_build asan; then

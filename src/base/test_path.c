@@ -5,6 +5,7 @@
 
 #include "base/macro.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,8 +45,20 @@ static void test_libexec(void **state)
         assert_string_equal(set, "/somewhere/glovebox-warden");
 }
 
+static void test_runtime(void **state)
+{
+        _cleanup_free_ char *set = NULL, *open_to_all = NULL;
+
+        setenv("GLOVEBOX_RUNTIME_DIR", "/somewhere", 1);
+        assert_int_equal(path_runtime("warm.sock", &set), 0);
+        assert_string_equal(set, "/somewhere/warm.sock");
+        setenv("GLOVEBOX_RUNTIME_DIR", "/tmp", 1); /* where everybody can write */
+        assert_int_equal(path_runtime("warm.sock", &open_to_all), -EPERM);
+        unsetenv("GLOVEBOX_RUNTIME_DIR");
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_config), cmocka_unit_test(test_libexec)};
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_config), cmocka_unit_test(test_libexec), cmocka_unit_test(test_runtime)};
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

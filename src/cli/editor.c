@@ -132,6 +132,7 @@ static void remember(void *data, const char *line)
         HistEvent event;
 
         history(e->history, &event, H_ENTER, line);
+        snprintf(e->last, sizeof(e->last), "%s", line);
 }
 
 static bool set_up(struct editor *e, FILE *terminal)
@@ -152,7 +153,7 @@ static bool set_up(struct editor *e, FILE *terminal)
         el_set(e->el, EL_PROMPT, give_prompt);
         el_set(e->el, EL_EDITOR, "emacs");
         el_set(e->el, EL_HIST, history, e->history);
-        el_set(e->el, EL_ADDFN, "indent", "Insert four spaces", insert_indent);
+        el_wset(e->el, EL_ADDFN, L"indent", L"Insert four spaces", insert_indent); /* el_set() would leak the texts */
         el_set(e->el, EL_BIND, "^I", "indent", NULL);
         el_set(e->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
         el_source(e->el, NULL); /* the caller's ~/.editrc, if there is one */
@@ -201,7 +202,6 @@ static void keep(struct editor *e, const char *line, size_t size)
                 return;
         remember(e, line);
         history_file_add(&e->file, line, size);
-        snprintf(e->last, sizeof(e->last), "%s", line);
 }
 
 /* With our handlers for the signals of a terminal. */
@@ -218,7 +218,7 @@ static const char *edit(struct editor *e, int *ret_count)
         sigaction(SIGTSTP, NULL, &old_stop);
         if (old_stop.sa_handler != SIG_IGN)
                 sigaction(SIGTSTP, &act, NULL);
-        window_changed = 1; /* it may have happened while something ran */
+        el_set(e->el, EL_PREP_TERM, 1); /* before the prompt: what is typed at once would be shown twice */
         const char *line = el_gets(e->el, ret_count);
         sigaction(SIGWINCH, &old_window, NULL);
         sigaction(SIGTSTP, &old_stop, NULL);

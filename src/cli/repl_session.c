@@ -66,6 +66,9 @@ int repl_need_session(struct repl *r, gb_error *err)
                 return 0;
         repl_close(r);
         int e = repl_open(r, err);
+        /* A warden that is just dying may have taken the request with it. */
+        if (e < 0 && err->code == GB_E_LOST)
+                e = repl_open(r, err);
         if (e == 0 && !r->told_lost)
                 repl_say(r, MESSAGE_WARNING, "the session had ended: this is a new one, without the variables%s of before",
                          r->workspace ? "" : " and files");

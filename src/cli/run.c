@@ -289,6 +289,7 @@ static int prepare_and_execute(const struct option_set *set, const struct argume
         if (r == 0)
                 r = check_source(a, &source, request.language, err);
         request.policy = policy;
+        request.languages = languages;
         if (r == 0)
                 r = find_template(set, a, served, &templates, &request, err);
         if (r < 0)

@@ -31,7 +31,8 @@
 /* An interrupt has no effect on an interpreter that has not begun with the code it was just sent. So it is
  * repeated after this time, and once more in the middle of the grace. */
 #define INTERRUPT_AGAIN_USEC 100000ULL
-/* The same for a script: what its interpreter does before the first line of the code takes a millisecond. */
+/* The same for a script that has printed nothing yet: what its interpreter does before the first line of the code
+ * takes a millisecond. */
 #define SCRIPT_BEGIN_USEC 20000ULL
 /* Reads of what a dead interpreter has left in its channel; more than its socket holds. */
 #define LAST_READS_MAX 16
@@ -73,7 +74,8 @@ static uint64_t when_again(const struct exec *x, uint64_t now)
                 return now + INTERRUPT_AGAIN_USEC;
         if (x->channel)
                 return now + INTERRUPT_GRACE_USEC / 2;
-        return x->script && now < x->began_usec + SCRIPT_BEGIN_USEC ? now + SCRIPT_BEGIN_USEC : 0;
+        bool early = x->script && now < x->began_usec + SCRIPT_BEGIN_USEC && x->result->facts.output_bytes == 0;
+        return early ? now + SCRIPT_BEGIN_USEC : 0;
 }
 
 /* Asks the code to end. What was not sent to the interpreter yet is never sent. */

@@ -33,6 +33,7 @@ struct run_request {
         const char *rootfs;    /* image root directory, or NULL: the host's /usr */
         const struct template *template; /* Python comes from this one, if somebody keeps it warm and it makes no difference to the
                                           * program; the control "layout" tells. NULL: a fresh exec */
+        const struct languages *languages; /* goes with a template: what Python needs of /etc; NULL: nothing */
         uid_t uid;             /* identity inside the box */
         gid_t gid;
         int stdin_fd;          /* -1: empty */

@@ -182,6 +182,7 @@ static int start_script(struct exec *x, struct channel *c, const struct once_req
         r = session_start_program(x->session, &request, &x->program, x->io, err);
         if (r < 0)
                 return r;
+        c->eager = x->io->ready;
         r = channel_greet_script(c, x->io->control, q->language, x->session->policy, file, q->args);
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "cannot send its configuration to the interpreter: %s", strerror(-r));
@@ -189,6 +190,19 @@ static int start_script(struct exec *x, struct channel *c, const struct once_req
         x->channel = c;
         x->script = true;
         return 0;
+}
+
+static int start(struct exec *x, struct channel *c, const struct once_request *q, gb_error *err)
+{
+        bool script = is_script(x->session, q);
+        int r = script ? start_script(x, c, q, err) : 0;
+
+        /* A session can outlive its template: a fresh exec does it, too. */
+        if (script && (r == 0 || x->program || q->only_warm))
+                return r;
+        if (q->only_warm)
+                return error_set(err, GB_E_NOT_FOUND, ENOTSUP, "it needs a fresh exec");
+        return start_once(x, q, err);
 }
 
 int session_run(struct session *s, const struct once_request *q, struct result **ret, gb_error *err)
@@ -209,7 +223,7 @@ int session_run(struct session *s, const struct once_request *q, struct result *
         result->controls = s->controls;
         int r = exec_init(&x, err);
         if (r == 0)
-                r = is_script(s, q) ? start_script(&x, &channel, q, err) : start_once(&x, q, err);
+                r = start(&x, &channel, q, err);
         if (r == 0)
                 r = exec_run(&x, err);
         if (x.program)

@@ -54,6 +54,7 @@ struct once_request {
         int stdin_fd;      /* -1: empty */
         int cancel_fd;     /* an eventfd: 1st count interrupts, 2nd kills; -1: none */
         bool keep_output;  /* the result holds stdout and stderr, capped by output_limit */
+        bool only_warm;    /* not from the template: not at all */
         uint64_t asked_usec; /* CLOCK_MONOTONIC: since when somebody waits; 0: now */
         struct session_callbacks callbacks;
 };

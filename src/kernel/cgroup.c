@@ -208,6 +208,14 @@ int cgroup_box_open_join(const struct cgroup_box *b, int ret_fds[CGROUP_KIND_COU
         return n;
 }
 
+int cgroup_box_open_procs(const struct cgroup_box *b)
+{
+        if (!b->unified_controllers || b->dir[CGROUP_UNIFIED] < 0)
+                return -ENOENT;
+        int fd = openat(b->dir[CGROUP_UNIFIED], "cgroup.procs", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        return fd < 0 ? -errno : fd;
+}
+
 /* ---- kill ---- */
 
 const char *cgroup_next_pid(const char *p, const char *end, pid_t *ret)

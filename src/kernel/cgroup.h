@@ -56,6 +56,7 @@ struct cgroup_limits {
         uint64_t memory_bytes; /* 0: no limit, for each of these */
         uint64_t pids;
         uint64_t cpu_milli;
+        bool keep_others; /* v2: what is killed for memory is one task, not the whole group */
 };
 
 struct cgroup_stats {
@@ -88,6 +89,9 @@ int cgroup_box_create(struct cgroup_box *ret, const int parents[CGROUP_KIND_COUN
  * v1 directory); fills ret_fds[], returns their number. Only the writing thread moves, so it must
  * still be the only one. */
 int cgroup_box_open_join(const struct cgroup_box *b, int ret_fds[CGROUP_KIND_COUNT]);
+/* The same for a process that was not born in the group of a v2 box: `cgroup.procs`; -ENOENT where the v2 tree has no
+ * controllers. The kernel judges the move by who opened the file. */
+int cgroup_box_open_procs(const struct cgroup_box *b);
 int cgroup_box_read(const struct cgroup_box *b, struct cgroup_stats *ret);
 /* SIGKILL to everything inside: cgroup.kill, or the tasks one by one until none is left. A v2 group
  * that was killed must not be used for CLONE_INTO_CGROUP again. */

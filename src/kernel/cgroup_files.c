@@ -83,7 +83,7 @@ static int limit_v2(int dirfd, const struct cgroup_limits *limits)
                 if (r < 0)
                         return r;
                 /* A box dies as a whole: half of it alive helps nobody. Since Linux 4.19. */
-                r = ignore_missing(write_number(dirfd, "memory.oom.group", 1));
+                r = ignore_missing(write_number(dirfd, "memory.oom.group", !limits->keep_others));
                 if (r < 0)
                         return r;
         }

@@ -68,6 +68,7 @@ static int create_cgroup(struct box *b, gb_error *err)
                 any = any || b->cgroup_parents[i] >= 0;
         if (!any || b->spec.layers_off & BOX_LAYER_CGROUP)
                 return 0;
+        limits.keep_others = b->session; /* init is in a v2 group, and the workspace lives as long as init */
         if (unified && limits.pids > 0)
                 limits.pids += 2; /* init, and the setup process while it lives */
 

@@ -223,6 +223,11 @@ static void look_at_program(struct program *p, void *data)
         *active = *active || program_is_active(p);
 }
 
+static void end_for_disk(struct program *p, void *data)
+{
+        program_stop(p, WARDEN_STOP_DISK);
+}
+
 static void look_at_session(struct box *b)
 {
         bool active = false;
@@ -233,6 +238,8 @@ static void look_at_session(struct box *b)
         box_measure(b);
         if (b->report.stats.oom_kills > b->oom_kills_known)
                 program_end_for_memory(b);
+        else if (b->unlinked_over)
+                program_for_each(b, end_for_disk, NULL);
 }
 
 static void tick_box(struct box *b, void *data)

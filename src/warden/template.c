@@ -231,6 +231,11 @@ int template_fork(struct template *t, struct program *p, gb_error *err)
                 r = program_make_streams(p, fds + FORK_STDIN, err);
         if (r == 0 && b->has_cgroup) {
                 n_join = cgroup_box_open_join(&b->cgroup, fds + FORK_REST + 1);
+                int procs = n_join == 0 ? cgroup_box_open_procs(&b->cgroup) : -ENOENT;
+                if (procs >= 0)
+                        fds[FORK_REST + 1 + n_join++] = procs;
+                else if (procs != -ENOENT)
+                        n_join = procs;
                 r = n_join < 0 ? error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the session's cgroup: %s", strerror(-n_join)) : 0;
         }
         if (b->ruleset >= 0)

@@ -23,7 +23,6 @@ def refused(function, *args):
     return caught.value
 
 
-@pytest.mark.smoke
 def test_files_in_and_out(sessions):
     session = sessions()
     context = session.context()

@@ -205,7 +205,7 @@ def parent(pid):
 
 
 def test_sessions_leave_nothing(sessions):
-    """A hundred of them: processes, descriptors of both sides and mounts are as many as before, and their cgroups are gone."""
+    """A hundred of them (fewer when each starts an interpreter): processes, descriptors of both sides and mounts are as many as before, and their cgroups are gone."""
     cgroups = set()
 
     def once(i):
@@ -224,7 +224,7 @@ def test_sessions_leave_nothing(sessions):
     warden = own_warden_process()
     settle()
     before, mounts = holdings(warden), box_mounts()
-    for i in range(100):
+    for i in range(100 if sessions.is_warm else 30):
         once(i)
     after = {}
 
@@ -233,14 +233,14 @@ def test_sessions_leave_nothing(sessions):
         return after == before
     assert wait_until(same, 5, 0.1), "\n".join(f"{key}: {before[key]}\n{after[key]}" for key in before if before[key] != after[key])
     assert wait_until(lambda: not any(map(os.path.exists, cgroups)), 5), [c for c in cgroups if os.path.exists(c)]
-    assert len(cgroups) >= 100 or sessions.weaker
+    assert len(cgroups) >= 30 or sessions.weaker
     assert box_mounts() == mounts
 
 
 def own_cgroups():
     """Groups of the sessions that are open here, by the descriptors we have of them."""
     links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{fd}")]
-    return {link for link in links if re.search("/glovebox-[0-9a-f]{16}$", link)}
+    return {match.group() for match in (re.match("/sys/fs/cgroup/.*/glovebox-[0-9a-f]{16}", link) for link in links) if match}
 
 
 def settle():

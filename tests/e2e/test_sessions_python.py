@@ -29,7 +29,6 @@ def output_before(result, index):
     return b"".join(e.data for e in result.events[:values[index]] if e.kind == "stdout")
 
 
-@pytest.mark.smoke
 def test_state_persists(sessions):
     context = sessions.context()
     first = good(context, "import math, os\nx = 20\ndef f(n): return n + x\nos.mkdir('d')\nos.chdir('d')\nos.environ['E'] = '1'")

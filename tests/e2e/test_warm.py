@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates that are kept warm: `glovebox warm`, `glovebox templates`, and runs that come from them."""
+import contextlib
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import IS_ROOT, USER, box_cgroups, box_processes, leftovers, make_box, needs_root, process_stat, snapshot, wait_until
+from conftest import IS_ROOT, USER, box_mounts, box_processes, make_box, needs_root, process_stat, wait_until
 from warm_programs import PROGRAMS
 
 COLD = {"GLOVEBOX_RUNTIME_DIR": "/nonexistent"}
@@ -87,8 +88,8 @@ def children(pid):
     return all_of_them
 
 
-def template_pid(server):
-    """The interpreter that has glovebox_template.py as its script; its children have that line, too, but are younger."""
+def template_pids(server):
+    """The interpreters that have glovebox_template.py as their script, the oldest first: templates, and children that have not begun."""
     pids = []
     for pid, _ in children(server.process.pid):
         try:
@@ -98,7 +99,38 @@ def template_pid(server):
             continue
         if any(word.endswith(b"/glovebox_template.py") for word in words):
             pids.append((int(process_stat(pid)[1][19]) if process_stat(pid) else 1 << 60, pid))
-    return min(pids)[1] if pids else None
+    return [pid for _, pid in sorted(pids)]
+
+
+def template_pid(server):
+    return next(iter(template_pids(server)), None)
+
+
+class Traces:
+    """What a server has on the machine: its processes and their cgroups. Others may have theirs at the same time."""
+
+    def __init__(self, server):
+        self.mounts, self.processes, self.cgroups = box_mounts(), set(), set()
+        self.add(server)
+
+    def add(self, server):
+        for pid, _ in [*children(server.process.pid), (server.process.pid, "")]:
+            stat = process_stat(pid)
+            if not stat:
+                continue
+            self.processes.add((pid, stat[1][19]))
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/cgroup") as file:
+                self.cgroups |= set(re.findall(r"glovebox-[0-9a-f]{16}", file.read()))
+        assert self.processes and self.cgroups
+        return self
+
+    def left(self):
+        alive = {pid for pid, start in self.processes if (process_stat(pid) or (0, [0] * 20))[1][19] == start}
+        groups = {os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs if d in self.cgroups}
+        return alive, groups, box_mounts() - self.mounts
+
+    def assert_gone(self, seconds=2.0):
+        assert wait_until(lambda: not any(self.left()), seconds, 0.05), self.left()
 
 
 @pytest.fixture
@@ -136,7 +168,7 @@ def outcome(result):
     """What must not differ, without addresses and measured amounts."""
     def settle(text):
         text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
-        return re.sub(r"\[Previous line repeated \d+ more times\]|\(used [\d.]+ m?s\)|\(peak [\d.]+ [KMG]?B\)", "...", text)
+        return re.sub(r"repeated \d+ more times|\(used [\d.]+ m?s\)|\(peak [\d.]+ [KMG]?B\)|\([\d.]+ [KMG]B printed\)|tests in [\d.]+s", "...", text)
     assert result.json and "verdict" in result.json, result.explain()
     return {"status": result.returncode, "stdout": settle(result.stdout), "stderr": settle(result.stderr), "exit": result.exit_code,
             "signal": result.signal, "verdict": result.verdict, "message": settle(result.message), "said": result.err.decode(),
@@ -192,6 +224,12 @@ def test_file_and_name(server, scratch):
     assert result.stdout == "/run/glovebox/prog.py ['x']\n" and result.control("layout")["state"] == "weaker"
 
 
+def test_much_code(server, scratch):
+    (scratch / "much.py").write_text("x = '''" + "a line of code\n" * 500_000 + "'''\nimport sys; print(len(x), repr(sys.stdin.read()))")
+    result = server.run(file=scratch / "much.py", stdin=b"and input")
+    assert result.stdout == "7500000 'and input'\n" and result.control("layout")["state"] == "weaker"
+
+
 def test_code_on_standard_input(server):
     result = server.run(file="-", stdin=b"import sys; print(repr(sys.stdin.read()))")
     assert result.stdout == "''\n" and result.control("layout")["state"] == "weaker"
@@ -211,6 +249,13 @@ def test_mounts(server):
     result = server.run_warm("print(open('/data/a').read())\ntry: open('/data/b', 'w')\nexcept OSError as e: print(e.strerror)\nopen('/rw/c', 'w')",
                              mount=[f"{directory}:/data", f"{directory}:/rw:rw"])
     assert result.stdout == "mounted\nRead-only file system\n" and (directory / "c").exists()
+
+
+def test_the_root_with_mounts(server):
+    """It is built anew then, and has what a fresh box has."""
+    code = "import os\nfor p in ['/', '/etc', '/dev', '/tmp', '/data']: print(p, sorted(os.listdir(p)))"
+    directory = server.box.directory("m")
+    assert server.run_warm(code, mount=f"{directory}:/data").stdout == server.box.run(code, mount=f"{directory}:/data", environ=COLD).stdout
 
 
 def test_a_full_workspace(server):
@@ -303,7 +348,7 @@ def interrupt(server, code, environ, signals=(signal.SIGINT,), pause=0.5):
 @pytest.mark.parametrize("body", ["time.sleep(30)", "exec('while True: pass')"], ids=["asleep", "busy"])
 @pytest.mark.parametrize("pause", [0, 0.3])
 def test_ctrl_c(server, body, pause):
-    code = f"import time\nprint('ready', flush=True)\ntry:\n    {body}\nexcept KeyboardInterrupt:\n    print('interrupted')\n    raise SystemExit(5)"
+    code = f"import time\ntry:\n    print('ready', flush=True); {body}\nexcept KeyboardInterrupt:\n    print('interrupted')\n    raise SystemExit(5)"
     warm, took = interrupt(server, code, server.environ, pause=pause)
     cold, _ = interrupt(server, code, COLD, pause=pause)
     said = [re.sub(rb"[\d.]+ m?s", b"...", result.err) for result in (warm, cold)]
@@ -353,12 +398,19 @@ def test_nothing_outlives_the_run(server):
 
 
 def test_killed_front(server):
-    before = box_processes()
-    process = server.box.start("import time; time.sleep(60)", environ=server.environ)
-    time.sleep(0.7)
+    def running():
+        return [pid for pid, _ in children(server.process.pid) if process_stat(pid) and b"my own words" in read_line(pid)]
+
+    def read_line(pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+        return b""
+
+    process = server.box.start("import subprocess; subprocess.run(['sh', '-c', 'sleep 60; : my own words'])", environ=server.environ)
+    assert wait_until(running, 5)
     process.kill()
     process.communicate()
-    wait_until(lambda: not {p for p in box_processes() - before if "python" in p[2]}, 3)
+    assert wait_until(lambda: not running(), 3)
     assert server.is_warm()
 
 
@@ -390,17 +442,20 @@ def test_templates_of_another_table(server):
 # glovebox warm
 
 
-def test_says_what_is_ready(warm_box, no_leaks):
+def test_says_what_is_ready(warm_box):
     config = warm_box.directory("config")
     (config / "templates.yaml").write_text("templates:\n  small:\n    modules: [json, no_such_module, re, nor.this]\n    pool: 3\n  python:\n    modules: []\n")
     s = Server(warm_box, "small", "python", "--pool", "1", environ={"GLOVEBOX_CONFIG_DIR": str(config)}).wait_ready(2)
     assert [(e["event"], e["template"], e["pool"], e["missing"]) for e in s.lines] == [
         ("ready", "small", 1, ["no_such_module", "nor.this"]), ("ready", "python", 1, [])]
     assert all(0 < e["seconds"] < READY for e in s.lines)
+    assert wait_until(lambda: len(template_pids(s)) == 4, 5), "each template, and one ahead of each"
     assert (s.directory / "warm.sock").stat().st_mode & 0o777 == 0o600
     result = s.run("print(1)", template="small")
     assert result.stdout == "1\n" and result.control("layout")["state"] == "weaker"
+    traces = Traces(s)
     assert s.stop(signal.SIGINT) == 0 and not list(s.directory.iterdir()) and s.errors() == ""
+    traces.assert_gone()
 
 
 def test_a_line_for_people(warm_box):
@@ -421,7 +476,7 @@ def test_stop(own_server):
     assert result.returncode == 113 and "serves" in result.error["message"]
 
 
-def test_stop_while_it_starts(warm_box, no_leaks):
+def test_stop_while_it_starts(warm_box):
     config = warm_box.directory("config")
     (config / "templates.yaml").write_text("templates:\n  slow:\n    modules: [slow_module]\n")
     # The template's own box has an empty workspace, so nothing can be imported slowly: the moment is found by trying.
@@ -438,7 +493,7 @@ def test_two_are_refused(own_server):
     assert own_server.is_warm()
 
 
-def test_its_directory_is_made_and_removed(warm_box, no_leaks):
+def test_its_directory_is_made_and_removed(warm_box):
     directory = warm_box.directory("parent", mode=0o700) / "made"
     s = Server(warm_box, environ={"GLOVEBOX_RUNTIME_DIR": str(directory)}).wait_ready()
     assert directory.stat().st_mode & 0o777 == 0o700
@@ -464,7 +519,7 @@ def test_wrong_arguments(warm_box, argv, status, text):
     assert result.returncode == status and text in result.error["message"], result.explain()
 
 
-def test_a_python_that_is_not_there(warm_box, no_leaks):
+def test_a_python_that_is_not_there(warm_box):
     config = warm_box.directory("config")
     (config / "templates.yaml").write_text("templates:\n  none:\n    python: /usr/bin/no-python\n    modules: []\n")
     directory = warm_box.directory("w", mode=0o700)
@@ -545,31 +600,35 @@ def test_a_template_that_is_killed_again_and_again(own_server):
         assert wait_until(own_server.is_warm, 10, 0.1)
 
 
-def test_a_warden_that_is_killed(own_server, no_leaks):
+def test_a_warden_that_is_killed(own_server):
     """What runs in its boxes ends, and is said to be lost; the service comes back."""
     going = own_server.box.start("print('ready', flush=True)\nimport time; time.sleep(30)", environ=own_server.environ, json=False)
     assert going.stdout.readline() == b"ready\n"
     warden = [p for p, name in children(own_server.process.pid) if name == "glovebox-warden" and process_stat(p)[1][1] == str(own_server.process.pid)]
     assert len(warden) == 1
+    traces = Traces(own_server)
+    traces.processes = {p for p in traces.processes if p[0] != own_server.process.pid}
     os.kill(warden[0], signal.SIGKILL)
     rest = own_server.box.finish(going, patience=10)
     assert rest.returncode != 0 and b"lost" in rest.err, rest.explain()
     assert own_server.run("print(1)").stdout == "1\n"
     assert wait_until(own_server.is_warm, 5, 0.1)
+    traces.assert_gone()
+    traces = Traces(own_server)
     assert own_server.stop() == 0
+    traces.assert_gone()
 
 
 def test_killed_by_sigkill(warm_box):
-    before = snapshot()
     s = Server(warm_box).wait_ready()
     going = warm_box.start("print('ready', flush=True)\nimport time; time.sleep(30)", environ=s.environ, json=False)
     assert going.stdout.readline() == b"ready\n"
+    traces = Traces(s)
     s.process.kill()
     s.process.wait()
     rest = warm_box.finish(going, patience=10)
     assert rest.returncode != 0 and b"lost" in rest.err, rest.explain()
-    left = leftovers(before, 2.0)
-    assert not left, left
+    traces.assert_gone()
     # Its socket is still there: nobody is misled by it, and the next one takes its place.
     assert (s.directory / "warm.sock").exists()
     result = warm_box.run("print(1)", environ=s.environ)
@@ -579,9 +638,10 @@ def test_killed_by_sigkill(warm_box):
 
 
 def test_nothing_is_left(warm_box):
-    before = box_cgroups(), box_processes()
     s = Server(warm_box).wait_ready()
+    traces = Traces(s)
     for _ in range(5):
         s.run_warm("import subprocess; subprocess.Popen(['sleep', '100'])")
+        traces.add(s)
     assert s.stop() == 0
-    assert wait_until(lambda: (box_cgroups() - before[0], {p for p in box_processes() - before[1] if process_stat(p[0])}) == (set(), set()), 2)
+    traces.assert_gone()

@@ -58,8 +58,9 @@ def cgroups_of(pid):
             link = os.readlink(f"/proc/{pid}/fd/{fd}")
         except OSError:
             continue
-        if re.search("/glovebox-[0-9a-f]{16}$", link):
-            found.add(link)
+        match = re.match("/sys/fs/cgroup/.*/glovebox-[0-9a-f]{16}", link)
+        if match:
+            found.add(match.group())
     return found
 
 

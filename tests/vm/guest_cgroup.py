@@ -11,6 +11,7 @@ import time
 
 from guest_host import (CGROUP, HIERARCHIES, IS_V1, USER, Place, Skip, box_groups, delegate, expect_nothing_left, finish, group,
                         kill, occupy, processes, silent_starts, wait_for)
+from guest_session import SESSIONS
 
 MIB = 1 << 20
 VERSION = "v1" if IS_V1 else "v2"
@@ -427,7 +428,7 @@ def v1_tests():
         (hierarchy / "service").mkdir()
     stay("service")
     for place in [Place("v1-root", 0, ""), Place("v1-root-service", 0, "service")]:
-        for test in LIMITS:
+        for test in LIMITS + SESSIONS:
             yield f"{place.name}/{test.__name__}", test, place
     user = Place("v1-user", USER, "service")
     yield "v1-user/refused", v1_user_is_refused, user
@@ -438,7 +439,7 @@ def v1_tests():
 def v2_tests():
     places = make_places()
     for name in ["root", "root-service", "user", "user-systemd"]:
-        for test in LIMITS:
+        for test in LIMITS + SESSIONS:
             yield f"{name}/{test.__name__}", test, places[name]
     for test in UNDELEGATED:
         yield f"user-undelegated/{test.__name__}", test, places["user-undelegated"]

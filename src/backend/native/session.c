@@ -42,6 +42,7 @@ struct backend_session {
         struct usage_files usage;
         bool unified;
         bool warm; /* its interpreters come from a template */
+        bool is_private; /* its workspace is a file system of its own */
         uid_t host_uid;
         gid_t host_gid;
         uid_t uid;
@@ -288,7 +289,7 @@ int session_native_open(const struct session_request *q, struct controls *ret_co
 
         if (!s)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        *s = (struct backend_session){.channel = -1, .workspace = -1, .first = -1, .unified = host->cgroup.unified_controllers, .uid = q->uid, .gid = q->gid};
+        *s = (struct backend_session){.channel = -1, .workspace = -1, .first = -1, .unified = host->cgroup.unified_controllers, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0};
         memset(&s->usage, -1, sizeof(s->usage));
         decide_warmth(q, host, &w);
         int r = q->only_warm && !w.use ? error_set(&why, GB_E_NOT_FOUND, ENOENT, "%s", w.why)
@@ -296,6 +297,12 @@ int session_native_open(const struct session_request *q, struct controls *ret_co
         /* Somebody else's warden does not have this template: it gets one of ours, which goes with us. */
         if (r < 0 && w.use && !q->only_warm && why.code == GB_E_NOT_FOUND && template_ensure(q->template, host, true, &w.key, w.note, w.why) == 0) {
                 close_session(s);
+                r = open_session(s, q, host, &w, ret_controls, &why);
+        }
+        /* A warden that was killed looks alive for as long as a child of it has not noticed. */
+        if (r < 0 && why.code == GB_E_LOST && warden_bury()) {
+                close_session(s);
+                decide_warmth(q, host, &w);
                 r = open_session(s, q, host, &w, ret_controls, &why);
         }
         /* One that has just died: a fresh exec does it too. */
@@ -338,7 +345,7 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
                 .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes, .memory_peak_bytes = stats.memory_peak_bytes,
                 .pids = stats.pids, .pids_peak = MAX(stats.pids_peak, stats.pids), .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
         };
-        if (fstatfs(s->workspace, &st) == 0) {
+        if (s->is_private && fstatfs(s->workspace, &st) == 0) {
                 ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
                 ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);

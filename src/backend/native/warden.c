@@ -245,6 +245,18 @@ int warden_channel(int *ret, gb_error *err)
         return 0;
 }
 
+bool warden_bury(void)
+{
+        pthread_mutex_lock(&shared.mutex);
+        bool dead = shared.socket >= 0 && (shared.pid == 0 || waitpid(shared.pid, NULL, WNOHANG) == shared.pid);
+        if (dead) {
+                shared.socket = safe_close(shared.socket);
+                shared.pid = 0;
+        }
+        pthread_mutex_unlock(&shared.mutex);
+        return dead;
+}
+
 void warden_forget(void)
 {
         pthread_mutex_lock(&shared.mutex);

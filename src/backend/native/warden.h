@@ -27,6 +27,8 @@ int warden_serve(int listen_fd, gb_error *err);
 bool warden_find_served(void);
 /* Whether that of warden_serve() lives. */
 bool warden_serves(void);
+/* Forgets the one we have when it is dead; true: it was. */
+bool warden_bury(void);
 /* Ends our own, when there is one: no session may be open. */
 void warden_forget(void);
 

@@ -64,12 +64,12 @@ static int print_program(const struct seccomp_arch *arch, const char *symbol, ch
         uint32_t unknown = SECCOMP_RET_ERRNO | ENOSYS;
 
         int r = seccomp_resolve_profile(arch, &rules, &n_rules);
-        if (r == 0 && *more && strcmp(*more, "--only") == 0) {
+        bool only = *more && strcmp(*more, "--only") == 0;
+        if (r == 0 && only) {
                 unknown = SECCOMP_RET_ALLOW;
                 r = keep_only(arch, more + 1, rules, &n_rules);
-                more = (char *const[]){NULL};
         }
-        for (; r == 0 && *more; more++)
+        for (; r == 0 && !only && *more; more++)
                 r = loosen(arch, *more, rules, &n_rules);
         if (r < 0)
                 return r;
