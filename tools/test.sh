@@ -106,6 +106,12 @@ runners_end() {
         python_count "runners" build
 }
 
+# The library in a Python that has no sanitizer of its own: the library's must come first, and Python's leaks do not count.
+test_sessions_sanitized() {
+        ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
+                test_python "sessions, sanitizers" build-asan tests/e2e/test_sessions_python.py tests/e2e/test_sessions_files.py -k 'not user'
+}
+
 # Some hundred sessions leave nothing behind; ./dev soak is the long version.
 test_soak() {
         local status=0
@@ -149,6 +155,7 @@ if test_build asan; then
         # so only as somebody who has cgroups.
         if build-asan/src/cli/glovebox run --quiet -c pass </dev/null 2>/dev/null; then
                 test_python "end to end, sanitizers" build-asan tests/e2e -m smoke -k 'not as-user'
+                test_sessions_sanitized
         else
                 echo "skipped: end to end with sanitizers (no cgroup for this user on this host)"
                 record "end to end, sanitizers" 0 0 1

@@ -17,6 +17,8 @@
 
 static void tell_opened(struct box *b)
 {
+        static bool swept; /* once: of what dead wardens have left there is no more to come */
+
         struct warden_event event = {
                 .kind = WARDEN_OPENED, .host_uid = b->host_uid, .host_gid = b->host_gid, .warm = b->template != NULL,
         };
@@ -34,6 +36,9 @@ static void tell_opened(struct box *b)
         channel_send(b->channel, &event, fds, n);
         while (n > 1)
                 safe_close(fds[--n]);
+        if (!swept)
+                box_sweep(b);
+        swept = true;
         box_keep_little(b);
 }
 

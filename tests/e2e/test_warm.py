@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import IS_ROOT, USER, box_mounts, box_processes, make_box, needs_root, process_stat, wait_until
+from conftest import IS_ROOT, USER, box_mounts, make_box, needs_root, process_stat, wait_until
 from warm_programs import PROGRAMS
 
 COLD = {"GLOVEBOX_RUNTIME_DIR": "/nonexistent"}

@@ -390,7 +390,6 @@ static void process_controls(void)
         try("set_mm", prctl(PR_SET_MM, PR_SET_MM_BRK, sbrk(0), 0, 0));
         try("set_seccomp", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0));
         try("set_ptracer", prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0));
-        try("set_dumpable", prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
         try("set_no_new_privs_0", prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0));
         try("set_keepcaps", prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0));
         try("set_securebits", prctl(PR_SET_SECUREBITS, 0, 0, 0, 0));

@@ -38,7 +38,7 @@ MUST = ["administration", "clocks", "identities", "inherited", "way_up", "other_
 HARMLESS = {
     "odd_modes": {"personality_no_randomize", "personality_read_exec", "personality_linux32", "modify_ldt", "arch_set_cpuid",
                   "arch_map_vdso_x32", "arch_shstk_disable"},
-    "process_controls": {"set_mm", "set_seccomp", "set_ptracer", "set_dumpable", "set_keepcaps", "set_memory_merge"},
+    "process_controls": {"set_mm", "set_seccomp", "set_ptracer", "set_keepcaps", "set_memory_merge"},
     "more_filters": {"listener", "tsync", "strict"},
     "own_child_memory": {"process_vm_readv", "process_vm_writev", "ptrace_attach", "traceme", "open_mem"},
     "administration": {"keyctl", "add_key"},  # its own session keyring

@@ -158,9 +158,8 @@ static void lock_in(int socket, const struct image_hot *hot)
         set_limits(socket);
         check(socket, privilege_new_keyring(), "make a session keyring");
         check(socket, privilege_drop_capabilities(), "drop its capabilities");
-        /* After the last change of credentials: those clear both. A fresh exec would have left it dumpable. */
+        /* After the last change of credentials: those clear it. */
         check(socket, negative(prctl(PR_SET_PDEATHSIG, SIGKILL)), "tie itself to the warden");
-        check(socket, negative(prctl(PR_SET_DUMPABLE, 1)), "look into itself");
         check(socket, negative(setsid()), "start a process session");
         check(socket, negative(chdir("/sandbox")), "enter the workspace");
         if (ruleset >= 0)
@@ -169,6 +168,9 @@ static void lock_in(int socket, const struct image_hot *hot)
         take_streams(socket);
         answer(socket, FORK_LOCKED, 0, "", NULL);
         close(socket);
+        /* Joining has made us opaque, which a fresh exec would not be. Until here that kept what else runs in the session
+         * from looking into us and taking over: we held the socket, and were not under all filters. */
+        prctl(PR_SET_DUMPABLE, 1);
 }
 
 /* ---- the middle process ---- */

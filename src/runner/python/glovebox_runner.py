@@ -337,7 +337,8 @@ def _serve_staged(control_fd, leave):
 
 
 class _Trial:
-    config = b"mode 7\ncontextresult_count 2\n64result_limit 8\n10485760"
+    config = (b"mode 7\ncontextresult_count 2\n64result_limit 8\n10485760env 25\nPYTHONDONTWRITEBYTECODE=1"
+              b"env 19\nPYTHONPATH=/sandboxenv 16\nPYTHONSAFEPATH=1")
     frames = b"C 0 %d\n%sE 1 10\nprint(1+1)" % (len(config), config)
     socket, former = None, -1
 

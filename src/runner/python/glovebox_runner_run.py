@@ -582,7 +582,8 @@ class Config:
                 self.arguments.append(fsdecode(value))
             elif name == "env":
                 variable, _, text = fsdecode(value).partition("=")
-                environ[variable] = text
+                if environ.get(variable) != text:
+                    environ[variable] = text
                 if variable == "TZ":
                     import time
                     time.tzset()
