@@ -155,6 +155,15 @@ static int start_once(struct exec *x, const struct once_request *q, gb_error *er
         return r < 0 ? r : session_start_program(x->session, &request, &x->program, x->io, err);
 }
 
+/* A session can outlive its template. */
+static bool is_warm(struct session *s)
+{
+        pthread_mutex_lock(&s->backend_lock);
+        bool warm = s->python && s->backend->session_is_warm(s->box);
+        pthread_mutex_unlock(&s->backend_lock);
+        return warm;
+}
+
 /* Whether it can come from the session's template. */
 static bool is_script(struct session *s, const struct once_request *q)
 {
@@ -163,7 +172,7 @@ static bool is_script(struct session *s, const struct once_request *q)
                 .workspace_fd = s->backend->session_workspace(s->box),
         };
 
-        return s->python && !script_why_not(&script);
+        return is_warm(s) && !script_why_not(&script);
 }
 
 static int start_script(struct exec *x, struct channel *c, const struct once_request *q, gb_error *err)
@@ -180,6 +189,12 @@ static int start_script(struct exec *x, struct channel *c, const struct once_req
         if (channel_init(c) < 0)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         r = session_start_program(x->session, &request, &x->program, x->io, err);
+        if (r == 0 && !is_warm(x->session)) {
+                x->session->backend->program_free(x->program);
+                x->program = NULL;
+                program_io_close(x->io);
+                r = error_set(err, GB_E_LOST, ECHILD, "the template has just ended");
+        }
         if (r < 0)
                 return r;
         c->eager = x->io->ready;
@@ -197,7 +212,7 @@ static int start(struct exec *x, struct channel *c, const struct once_request *q
         bool script = is_script(x->session, q);
         int r = script ? start_script(x, c, q, err) : 0;
 
-        /* A session can outlive its template: a fresh exec does it, too. */
+        /* Without its template a fresh exec does it, too. */
         if (script && (r == 0 || x->program || q->only_warm))
                 return r;
         if (q->only_warm)

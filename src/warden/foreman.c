@@ -107,8 +107,8 @@ static int make_shell(const struct foreman_order *order, int socket)
         prctl(PR_SET_DUMPABLE, 0);
         if (r < 0)
                 return r;
-        _cleanup_close_ int keep = pidfd;
         r = message_send(socket, &frame, sizeof(frame), &pidfd, 1); /* it has a keeper from here on */
+        safe_close(pidfd);
         if (r == 0)
                 r = userns_write_map_at(FOREMAN_PROC_FD, pid, &order->map);
         if (r == 0 && write(ours, "g", 1) != 1)

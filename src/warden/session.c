@@ -54,7 +54,7 @@ int session_open(struct channel *c, const struct box_spec *spec, int *fds, gb_er
                 template_remember(t, spec, fds);
         struct box *b = t ? template_take(t, spec) : NULL;
         if (!b) {
-                b = box_new();
+                b = t ? box_new() : box_take_shell();
                 if (!b)
                         return error_set(err, GB_E_LIMIT, EAGAIN, "no more sessions: %d boxes are in use", BOXES_MAX);
                 b->session = true;
@@ -273,6 +273,11 @@ void session_reap_strays(void)
 static void give_up(struct program *p, void *data)
 {
         const struct tick *t = data;
+        struct template *template = p->box->template;
+
+        /* A template that does not answer is of no use to anybody: its end fails the order. */
+        if (p->state == PROGRAM_STARTING && p->warm && p->pidfd < 0 && template && t->now_usec - p->asked_usec >= FORK_TIMEOUT_USEC)
+                template_kill(template);
 
         if (p->state != PROGRAM_STARTING || t->now_usec - p->asked_usec < BUILD_TIMEOUT_USEC)
                 return;

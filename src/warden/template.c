@@ -124,6 +124,15 @@ static int count_sessions(const struct template *t)
         return s.n;
 }
 
+static void fail_order(struct program *p, void *data)
+{
+        if (!p->warm || p->state != PROGRAM_STARTING || p->pidfd >= 0 || p->box->template != data)
+                return;
+        p->failed = true;
+        error_set(&p->error, GB_E_LOST, ECHILD, "the template has died");
+        program_stop(p, WARDEN_STOP_NONE);
+}
+
 static void drop_ahead(struct template *t)
 {
         for (size_t i = 0; i < TEMPLATE_POOL_MAX; i++) {
@@ -146,10 +155,17 @@ bool template_drain(struct template *t)
         silence(t);
         forget_spec(t);
         drop_ahead(t);
+        program_for_each(NULL, fail_order, t);
         channel_send(t->channel, &event, NULL, 0);
         channel_release(t->channel);
         t->channel = t->box->channel = NULL;
         return count_sessions(t) > 0;
+}
+
+void template_kill(struct template *t)
+{
+        if (t->box->program_pidfd >= 0)
+                sys_pidfd_send_signal(t->box->program_pidfd, SIGKILL);
 }
 
 void template_lost_session(struct template *t)

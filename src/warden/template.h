@@ -37,6 +37,8 @@ void template_pump(struct template *t);
 void template_end(struct template *t);
 /* Its interpreter has ended. Tells the front; true when its box is to stay for the sessions that live in it. */
 bool template_drain(struct template *t);
+/* Ends its interpreter. */
+void template_kill(struct template *t);
 /* A session has ended. */
 void template_lost_session(struct template *t);
 

@@ -155,30 +155,37 @@ def one_after_the_other(n, template, weaker):
     return before, after
 
 
-def all_at_once(n, template, weaker):
-    policy = {"allow_weaker": weaker, "mem_limit": "64m"} if weaker else {"mem_limit": "64m"}
-    before, available = rest(), memory_available()
-    began, sessions = time.monotonic(), [None] * n
+def open_all(n, policy, template):
+    """Opens them, asks each twice, closes them: how long each of these took, and what one costs."""
+    available, times, sessions = memory_available(), [time.monotonic()], [None] * n
 
     def open_one(i):
         session = Session(policy, template)
         sessions[i] = (session, session.context())
+    steps = (open_one, lambda i: expect(f"session {i}", str(i), sessions[i][1].run(f"x = {i}\nx").text),
+             lambda i: expect(f"session {i} again", str(i * 2), sessions[i][1].run("x * 2").text))
     try:
-        work_off(n, open_one)
-        opened = time.monotonic()
-        work_off(n, lambda i: expect(f"session {i}", str(i), sessions[i][1].run(f"x = {i}\nx").text))
-        answered = time.monotonic()
-        each_kb = (available - memory_available()) / n
-        work_off(n, lambda i: expect(f"session {i} again", str(i * 2), sessions[i][1].run("x * 2").text))
-        again = time.monotonic()
+        for step in steps:
+            work_off(n, step)
+            times.append(time.monotonic())
+        each = (available - memory_available()) // n
         [warden] = wardens()
-        peak = f"{len(os.listdir('/proc/self/fd'))} descriptors here, {len(os.listdir(f'/proc/{warden}/fd'))} in the warden"
+        held = f"{len(os.listdir('/proc/self/fd'))} descriptors here, {len(os.listdir(f'/proc/{warden}/fd'))} in the warden"
     finally:
         for pair in filter(None, sessions):
             pair[0].close()
-    closed = time.monotonic()
-    print(f"\n{n} sessions alive: opened in {opened - began:.1f} s, all answered in {answered - opened:.1f} s, once more in {again - answered:.1f} s, "
-          f"closed in {closed - again:.1f} s; {each_kb:.0f} KB of the host's memory each; {peak}")
+    times.append(time.monotonic())
+    took = [f"{b - a:.1f} s" for a, b in zip(times, times[1:])]
+    return f"opened in {took[0]}, answered in {took[1]}, again in {took[2]}, closed in {took[3]}; {each} KB of the host each; {held}"
+
+
+def all_at_once(n, template, weaker):
+    """Twice: the first time heaps and tables grow to what this many need, and keep it."""
+    policy = {"allow_weaker": weaker, "mem_limit": "64m"} if weaker else {"mem_limit": "64m"}
+    open_all(n, policy, template)
+    before = rest()
+    text = open_all(n, policy, template)
+    print(f"\n{n} sessions alive, for the second time: {text}")
     return before, rest()
 
 
