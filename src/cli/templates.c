@@ -20,7 +20,9 @@ static size_t count_modules(const struct template *t)
 
 static int write_table(const struct templates *all, bool names_only, struct buffer *out)
 {
-        int r = names_only ? 0 : buffer_printf(out, "%-16s %-5s %-5s %-8s %-20s %s\n", "TEMPLATE", "WARM", "POOL", "MODULES", "IMAGE", "DESCRIPTION");
+        int r = names_only ? 0
+                           : buffer_printf(out, "%-16s %-5s %-5s %-8s %-20s %s\n", "TEMPLATE", "WARM", "POOL", "MODULES", "IMAGE",
+                                           "DESCRIPTION");
 
         for (size_t i = 0; i < all->n && r == 0; i++) {
                 const struct template *t = &all->rows[i];

@@ -165,8 +165,9 @@ static void look_after(struct warm *w, struct kept *k)
         if (now < k->retry_usec)
                 return;
         if (start(w, k, &err) < 0) {
-                put_off(k, monotonic_usec());
-                message_print(MESSAGE_WARNING, "%s; the next try is in %.1f s", err.message, (double)(k->retry_usec - monotonic_usec()) / 1e6);
+                now = monotonic_usec();
+                put_off(k, now);
+                message_print(MESSAGE_WARNING, "%s; the next try is in %.1f s", err.message, (double)(k->retry_usec - now) / 1e6);
         }
 }
 

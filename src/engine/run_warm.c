@@ -34,7 +34,8 @@ static int execute(struct session *s, const struct run_request *q, uint64_t aske
 {
         struct once_request once = {
                 .language = q->language, .code_name = q->code_name, .code = q->code, .code_size = q->code_size, .args = q->args,
-                .stdin_fd = q->stdin_fd, .cancel_fd = q->cancel_fd, .keep_output = q->keep_output, .only_warm = true, .asked_usec = asked_usec,
+                .stdin_fd = q->stdin_fd, .cancel_fd = q->cancel_fd, .keep_output = q->keep_output, .only_warm = true,
+                .asked_usec = asked_usec,
                 .callbacks = {.started = q->callbacks.started, .output = q->callbacks.output, .data = q->callbacks.data},
         };
 
@@ -48,8 +49,8 @@ int run_warm(const struct run_request *q, struct result **ret, char why[static R
 {
         uint64_t asked_usec = monotonic_usec();
         struct session_options options = {
-                .policy = q->policy, .template = q->template, .languages = q->languages, .only_warm = true, .workspace = q->workspace, .rootfs = q->rootfs, .uid = q->uid,
-                .gid = q->gid,
+                .policy = q->policy, .template = q->template, .languages = q->languages, .only_warm = true, .workspace = q->workspace,
+                .rootfs = q->rootfs, .uid = q->uid, .gid = q->gid,
         };
         _cleanup_session_ struct session *s = NULL;
         gb_error err = {0};

@@ -77,7 +77,8 @@ static bool is_module(int dir, const struct dirent *entry)
         if (!S_ISDIR(st.st_mode))
                 return S_ISLNK(st.st_mode);
         _cleanup_close_ int fd = openat(dir, entry->d_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 || fstatat(fd, "__init__.py", &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(fd, "__init__.pyc", &st, AT_SYMLINK_NOFOLLOW) == 0;
+        return fd < 0 || fstatat(fd, "__init__.py", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+               fstatat(fd, "__init__.pyc", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static void close_dir(DIR **dir)
@@ -111,8 +112,8 @@ static bool has_usual_command(const struct script *s)
 {
         const struct language *l = s->language;
 
-        return l->context && strcmp(l->context, "python") == 0 && !l->compile[0] && l->run[0] && strcmp(l->run[0], s->python) == 0 && l->run[1] &&
-               strcmp(l->run[1], "{file}") == 0 && !l->run[2];
+        return l->context && strcmp(l->context, "python") == 0 && !l->compile[0] && l->run[0] && strcmp(l->run[0], s->python) == 0 &&
+               l->run[1] && strcmp(l->run[1], "{file}") == 0 && !l->run[2];
 }
 
 const char *script_why_not(const struct script *s)

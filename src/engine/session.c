@@ -62,7 +62,8 @@ int session_open(const struct session_options *o, struct session **ret, gb_error
         if (r < 0)
                 return r;
         struct session_request request = {
-                .policy = o->policy, .template = o->template, .languages = o->languages, .only_warm = o->only_warm, .workspace_fd = s->places.workspace_fd, .mount_fds = s->places.mount_fds,
+                .policy = o->policy, .template = o->template, .languages = o->languages, .only_warm = o->only_warm,
+                .workspace_fd = s->places.workspace_fd, .mount_fds = s->places.mount_fds,
                 .rootfs = o->rootfs ? o->rootfs : o->template ? o->template->rootfs : NULL, .uid = o->uid, .gid = o->gid,
         };
         r = backend->session_open(&request, &s->controls, &s->box, err);

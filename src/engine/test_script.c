@@ -24,10 +24,12 @@ static const struct language python = {
 
 static struct policy policy;
 
-static const char *why_not(const struct language *l, const char *python_command, const char *code, size_t size, char *const *args, int workspace_fd)
+static const char *why_not(const struct language *l, const char *command, const char *code, size_t size, char *const *args,
+                           int workspace_fd)
 {
         struct script s = {
-                .python = python_command, .language = l, .policy = &policy, .code = code, .code_size = size, .args = args, .workspace_fd = workspace_fd,
+                .python = command, .language = l, .policy = &policy, .code = code, .code_size = size, .args = args,
+                .workspace_fd = workspace_fd,
         };
 
         return script_why_not(&s);

@@ -53,8 +53,8 @@ static int find_paths(struct warm_server *s, gb_error *err)
         int r = path_runtime(SOCKET_NAME, &s->path);
 
         if (r == -EPERM)
-                return error_set(err, GB_E_USAGE, EPERM, "the directory for sockets of this user is not his, or others can write to it: remove it "
-                                 "(/run/glovebox of root, else glovebox in $XDG_RUNTIME_DIR, else /tmp/glovebox-UID)");
+                return error_set(err, GB_E_USAGE, EPERM, "the directory for sockets of this user is not his, or others can write to it: "
+                                 "remove it (/run/glovebox of root, else glovebox in $XDG_RUNTIME_DIR, else /tmp/glovebox-UID)");
         s->dir = r == 0 ? strndup(s->path, (size_t)(strrchr(s->path, '/') - s->path)) : NULL;
         return s->dir ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
 }
@@ -73,8 +73,8 @@ static int try_lock(struct warm_server *s, gb_error *err)
         if (ours.st_uid != geteuid() || ours.st_mode & 022)
                 return error_set(err, GB_E_USAGE, EPERM, "the directory %s is not this user's, or others can write to it", s->dir);
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return error_set(err, GB_E_USAGE, EEXIST, "another 'glovebox warm' of this user serves already, at %s: use that, or end it with "
-                                 "'glovebox warm --stop'", s->path);
+                return error_set(err, GB_E_USAGE, EEXIST, "another 'glovebox warm' of this user serves already, at %s: use that, or end "
+                                 "it with 'glovebox warm --stop'", s->path);
         if (stat(s->dir, &now) < 0 || now.st_ino != ours.st_ino || now.st_dev != ours.st_dev)
                 return 1;
         s->lock = TAKE_FD(fd);
@@ -95,8 +95,8 @@ static int fill_address(const char *path, struct sockaddr_un *ret, gb_error *err
 {
         *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
         if (strlen(path) >= sizeof(ret->sun_path))
-                return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the path %s is too long for a socket: set GLOVEBOX_RUNTIME_DIR to a shorter directory",
-                                 path);
+                return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the path %s is too long for a socket: set GLOVEBOX_RUNTIME_DIR to a "
+                                 "shorter directory", path);
         strcpy(ret->sun_path, path);
         return 0;
 }
@@ -181,10 +181,12 @@ static int make_ahead(const struct template *t, const struct policy *policy, gb_
         const struct control_status *layout = &session_controls(session)->status[CONTROL_LAYOUT];
         if (layout->state == CONTROL_WEAKER)
                 return 0;
-        return error_set(err, GB_E_UNENFORCEABLE, ENOTSUP, "sessions of this policy cannot come from the template %s (%s)", t->name, layout->how);
+        return error_set(err, GB_E_UNENFORCEABLE, ENOTSUP, "sessions of this policy cannot come from the template %s (%s)", t->name,
+                         layout->how);
 }
 
-int warm_server_start(struct warm_server *s, const struct template *t, const struct policy *policy, struct warm_status *ret, gb_error *err)
+int warm_server_start(struct warm_server *s, const struct template *t, const struct policy *policy, struct warm_status *ret,
+                      gb_error *err)
 {
         uint64_t begin = monotonic_usec();
         gb_error why = {0};

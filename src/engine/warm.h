@@ -28,7 +28,8 @@ void warm_server_abandon(const struct warm_server *s);
 
 /* Starts the template unless it waits already, and has as many sessions of this policy made ahead as the template says.
  * When what served has died it is started anew: then the other templates have ended, too. */
-int warm_server_start(struct warm_server *s, const struct template *template, const struct policy *policy, struct warm_status *ret, gb_error *err);
+int warm_server_start(struct warm_server *s, const struct template *template, const struct policy *policy, struct warm_status *ret,
+                      gb_error *err);
 /* Readable when the template has ended; -1: it has, or was never started. */
 int warm_server_event_fd(const struct template *template);
 

@@ -4,13 +4,9 @@
 `witness` is another session of the same warden. It was there before the attack and has to be whole after it, and a
 session that is opened after the attack has to work as any other.
 """
-import ctypes
-import os
-
 import pytest
-from conftest import wait_until
-from session_fixtures import sessions
-from sessions import template_processes, wardens
+from session_fixtures import sessions, warm_sessions
+from sessions import wardens
 
 # In front of hostile code: it speaks the language of its control channel (docs/design/control-channel.md).
 FRAMES = """
@@ -34,19 +30,36 @@ def assert_works(context):
     assert good(context, "sum(range(10))").text == "45"
 
 
-@pytest.fixture
-def witness(sessions):
-    context = sessions.context()
+def _witness(opener):
+    context = opener.context()
     good(context, "mine = 41")
     yield context
     result = good(context, "mine += 1\nprint('whole')\nmine")
     assert (result.text, result.out, result.restarted, result.error) == ("42", "whole\n", False, None), result
-    with sessions() as fresh:
+    with opener() as fresh:
         assert good(fresh.context(), "'mine' in globals()").text == "False"
-    sessions.opened.remove(fresh)
+    opener.opened.remove(fresh)
+
+
+@pytest.fixture
+def witness(sessions):
+    yield from _witness(sessions)
+
+
+@pytest.fixture
+def warm_witness(warm_sessions):
+    yield from _witness(warm_sessions)
 
 
 def memory_of(pid):
     """Bytes that a process holds for itself: of its heap and stacks, not of files."""
     with open(f"/proc/{pid}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:")) << 10
+
+
+def own_warden_process():
+    found = wardens()
+    if not found:
+        pytest.skip("a warm daemon of this host serves the sessions")
+    assert len(found) == 1, found
+    return found[0]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from hostile_sessions import FRAMES, assert_works, good, witness
-from session_fixtures import own_warden, sessions
+from session_fixtures import own_warden, sessions, warm_sessions
 
 PRINTED = b"R 1 15\ntext/plain 2\n42D 1 11\nstatus 2\nok" + b'\n{"verdict":{"kind":"ok"}}\n\ndata: x\n' + b"Y 0 0\n"
 
@@ -35,18 +35,11 @@ def test_printed_by_others(sessions, language, code, status):
 
 @pytest.mark.parametrize("forged", ["frame(b'R', n, part(b'text/plain', b'42'))", "frame(b'P', n, b'')", "frame(b'X', n, part(b'name', b'Nothing'))",
                                     "frame(b'Y', 0)", "frame(b'D', n - 1, ok) + frame(b'Y', 0) * 9"])
-def test_claims_before_a_timeout(warm_only, forged):
+def test_claims_before_a_timeout(warm_sessions, forged):
     """Nothing but an end can end a run, and the time limit is ours."""
-    context = warm_only.context({"timeout": "100ms"})
+    context = warm_sessions.context({"timeout": "100ms"})
     result = context.run(FRAMES + f"send({forged})\nimport time\ntry:\n    time.sleep(9)\nexcept KeyboardInterrupt: pass\nsend({forged})")
     assert (result.verdict, result.kept) == ("timeout", "'R'" not in forged), result
-
-
-@pytest.fixture
-def warm_only(sessions):
-    if not sessions.is_warm:
-        pytest.skip("it is the same engine: once is enough")
-    return sessions
 
 
 def test_end_that_is_none(sessions, witness):

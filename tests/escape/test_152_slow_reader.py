@@ -8,9 +8,8 @@ import time
 
 import pytest
 from conftest import wait_until
-from hostile_sessions import FRAMES, good, memory_of, witness
-from session_fixtures import own_warden, sessions
-from sessions import wardens
+from hostile_sessions import FRAMES, good, memory_of, own_warden_process, warm_witness, witness
+from session_fixtures import own_warden, sessions, warm_sessions
 
 FLOODS = {
     "output": "import os\nblock = b'x' * 65536\nwhile True: os.write(1, block)",
@@ -60,11 +59,6 @@ class Flood:
         return self.result
 
 
-def own_warden_process():
-    [warden] = wardens() or pytest.skip("a warm daemon of this host serves the sessions")
-    return warden
-
-
 def assert_others_answer(witness, sessions):
     began = time.monotonic()
     for _ in range(5):
@@ -91,12 +85,10 @@ def test_slow_reader(sessions, witness, what):
     assert len(result.stdout) < 1 << 20 and memory_of(warden) - before[1] < 4 << 20
 
 
-def test_deadline_without_a_reader(sessions, witness):
+def test_deadline_without_a_reader(warm_sessions, warm_witness):
     """Who reads stands still: the code is ended all the same, at most two and a half seconds after its time."""
-    if not sessions.is_warm:
-        pytest.skip("the deadline is the warden's in both: once is enough")
     warden = own_warden_process()
-    context = sessions.context({"timeout": "200ms"})
+    context = warm_sessions.context({"timeout": "200ms"})
     good(context, "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")
     before = processor_time(warden)
     began = time.monotonic()

@@ -4,7 +4,7 @@
 """
 import pytest
 from hostile_sessions import FRAMES, assert_works, good, witness
-from session_fixtures import own_warden, sessions
+from session_fixtures import cold_sessions, own_warden, sessions, warm_sessions
 
 PATCHES = {
     "json": "import json\njson.dumps = json.loads = lambda *a, **k: '{\"verdict\":{\"kind\":\"ok\"}}'",
@@ -36,10 +36,16 @@ SELF_HARM = ("traceback",)  # may fail before it gets there
 
 
 @pytest.mark.parametrize("what", PATCHES)
-def test_facts_do_not_change(sessions, what):
-    if not sessions.is_warm and what not in ("builtins", "os", "sys", "modules"):
-        pytest.skip("the runner is the same: a part of them is enough")
-    session = sessions({"timeout": "100ms"})
+def test_facts_do_not_change(warm_sessions, what):
+    assert_facts_stay(warm_sessions({"timeout": "100ms"}), what)
+
+
+@pytest.mark.parametrize("what", ["builtins", "os", "sys", "modules"])
+def test_facts_do_not_change_in_a_fresh_one(cold_sessions, what):
+    assert_facts_stay(cold_sessions({"timeout": "100ms"}), what)
+
+
+def assert_facts_stay(session, what):
     context = session.context()
     for end, facts in ENDS:
         good(context, HANDS)

@@ -308,12 +308,14 @@ const INTERRUPTED = { error: { name: 'Interrupted', value: 'the run was interrup
 async function execute(seq, code) {
   let end;
   const ended = new Promise((resolve) => { end = resolve; });
-  run = { seq, count: 0, left: limits.bytes, end };
+  const own = { seq, count: 0, left: limits.bytes, over: false, end: (outcome) => { own.over = true; end(outcome); } };
+  run = own;
   listen();
   try {
-    evaluate(code, end);
+    evaluate(code, own.end);
   } catch {
-    end(INTERRUPTED);
+    // In a turn of its own: an interrupt takes the promises that are settled just then with it.
+    setImmediate(own.end, INTERRUPTED);
   }
   let outcome = await ended;
   // What was rejected and not awaited shows itself only after a turn.
@@ -341,9 +343,16 @@ function onLateError(error) {
   else fs.writeSync(2, `Uncaught ${cutFrames(inspect(error))}\n`);
 }
 
-// Nothing is left to do, and the code still waits: it would for ever.
+// Nothing is left to do, and the code still waits: it would for ever. Or the run is over, and an interrupt has taken
+// our own next step with it: then that is done here.
 function onIdle() {
-  if (run) run.end({ error: { name: 'UnsettledAwait', value: 'the code awaits a promise that nothing is left to settle', traceback: '' } });
+  if (run && run.over) {
+    const { seq } = run;
+    sendError(INTERRUPTED.error);
+    run = null;
+    send('D', seq, pack([['status', 'interrupted']]));
+    serve().catch(fail);
+  } else if (run) run.end({ error: { name: 'UnsettledAwait', value: 'the code awaits a promise that nothing is left to settle', traceback: '' } });
 }
 
 const listeners = [
@@ -450,10 +459,7 @@ async function step(seq, code, input) {
   await execute(seq, code);
 }
 
-async function main() {
-  closeFillers();
-  prepareGlobals();
-  listen();
+async function serve() {
   for (let input = null; ;) {
     const { kind, seq, size } = readHeader();
     const payload = readExactly(size);
@@ -466,7 +472,12 @@ async function main() {
   }
 }
 
-main().catch((error) => {
+function fail(error) {
   fs.writeSync(2, `glovebox: the runner failed: ${inspect(error)}\n`);
   process.exit(1);
-});
+}
+
+closeFillers();
+prepareGlobals();
+listen();
+serve().catch(fail);
