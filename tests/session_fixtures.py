@@ -33,7 +33,7 @@ class Sessions:
         return self.template != ""
 
     def __call__(self, policy=None, template=None, **options):
-        overrides = {"allow_weaker": self.weaker, **(policy or {})} if self.weaker else policy
+        overrides = {"allow_weaker": "cgroup", **(policy or {})} if self.weaker else policy
         session = Session(overrides, self.template if template is None else template, **options)
         self.opened.append(session)
         return session

@@ -36,15 +36,15 @@ void box_keep_private(void)
         loop_keep_private(boxes, sizeof(boxes));
 }
 
+static size_t lowest; /* all before these are in use: the first free one is taken, so that few pages are ever touched */
+
 struct box *box_new(void)
 {
-        static size_t next; /* so that not all that are in use have to be looked at */
-
-        for (size_t n = 0; n < BOXES_MAX; n++, next = (next + 1) % BOXES_MAX) {
-                struct box *b = &boxes[next < n_boxes || n_boxes == BOXES_MAX ? next : (next = n_boxes)];
+        for (; lowest < BOXES_MAX; lowest++) {
+                struct box *b = &boxes[lowest];
                 if (b->state != BOX_NONE)
                         continue;
-                n_boxes = MAX(n_boxes, (size_t)(b - boxes) + 1);
+                n_boxes = MAX(n_boxes, lowest + 1);
                 box_init(b);
                 return b;
         }
@@ -132,6 +132,8 @@ void box_done(struct box *b)
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
                 b->cgroup_parents[i] = safe_close(b->cgroup_parents[i]);
         b->state = BOX_NONE;
+        if (b >= boxes && b < boxes + BOXES_MAX)
+                lowest = MIN(lowest, (size_t)(b - boxes));
 }
 
 /* What a session's box brings for its later programs and for the front. */

@@ -28,12 +28,12 @@ void channel_keep_private(void)
         loop_keep_private(channels, sizeof(channels));
 }
 
+static size_t lowest; /* all before these are in use */
+
 struct channel *channel_new(int fd)
 {
-        static size_t next;
-
-        for (size_t n = 0; n < CHANNELS_MAX; n++) {
-                struct channel *c = &channels[next = (next + 1) % CHANNELS_MAX];
+        for (; lowest < CHANNELS_MAX; lowest++) {
+                struct channel *c = &channels[lowest];
                 if (c->kind != CHANNEL_UNUSED)
                         continue;
                 *c = (struct channel){.kind = CHANNEL_FREE, .fd = fd};
@@ -59,6 +59,7 @@ void channel_close(struct channel *c)
         if (kind == CHANNEL_UNUSED)
                 return;
         c->kind = CHANNEL_UNUSED;
+        lowest = MIN(lowest, (size_t)(c - channels));
         c->fd = loop_close(c->fd);
         warden_over = warden_over || c->first;
         if (kind == CHANNEL_PROGRAM) {

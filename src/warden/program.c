@@ -31,22 +31,21 @@ void program_keep_private(void)
         loop_keep_private(programs, sizeof(programs));
 }
 
+static size_t lowest; /* all before these are in use */
+
 struct program *program_new(struct box *b)
 {
-        static size_t next;
         static uint32_t generation;
 
-        for (size_t n = 0; n < PROGRAMS_MAX; n++, next = (next + 1) % PROGRAMS_MAX) {
-                if (next >= n_programs && n_programs < PROGRAMS_MAX)
-                        next = n_programs;
-                struct program *p = &programs[next];
+        for (; lowest < PROGRAMS_MAX; lowest++) {
+                struct program *p = &programs[lowest];
                 if (p->state != PROGRAM_NONE)
                         continue;
-                n_programs = MAX(n_programs, next + 1);
+                n_programs = MAX(n_programs, lowest + 1);
                 *p = (struct program){
                         .state = PROGRAM_STARTING, .box = b, .entrant_pidfd = -1, .socket = -1, .pidfd = -1, .timer = -1,
                         .control = -1, .out = -1, .err = -1, .asked_usec = monotonic_usec(),
-                        .number = (uint32_t)next + PROGRAMS_MAX * (++generation % (UINT32_MAX / PROGRAMS_MAX)),
+                        .number = (uint32_t)lowest + PROGRAMS_MAX * (++generation % (UINT32_MAX / PROGRAMS_MAX)),
                 };
                 return p;
         }
@@ -95,6 +94,7 @@ static void release(struct program *p)
         if (p->box->parked == p)
                 p->box->parked = NULL;
         p->state = PROGRAM_NONE;
+        lowest = MIN(lowest, (size_t)(p - programs));
 }
 
 /* ---- the start ---- */

@@ -137,10 +137,10 @@ static void finish_early(struct program *p, void *data)
                 program_ready(p);
 }
 
-/* A session made ahead gets its program, so that it waits with one. */
+/* A session made ahead gets its program, so that it waits with one, unless the template is to have no such children. */
 static void start_ahead(struct box *b)
 {
-        struct program *p = program_new(b);
+        struct program *p = b->template->pool > 0 ? program_new(b) : NULL;
         struct box_spec spec = {.flags = BOX_CONTEXT | BOX_WARM};
         gb_error error = {0};
 

@@ -376,7 +376,7 @@ struct box *template_take(struct template *t, const struct box_spec *spec)
 {
         for (size_t i = 0; i < TEMPLATE_POOL_MAX; i++) {
                 struct box *b = t->ahead[i];
-                if (!b || b->state != BOX_OPEN || !b->parked || memcmp(&b->spec, spec, sizeof(*spec)) != 0)
+                if (!b || b->state != BOX_OPEN || (!b->parked && t->pool > 0) || memcmp(&b->spec, spec, sizeof(*spec)) != 0)
                         continue;
                 t->ahead[i] = NULL;
                 return b;
@@ -395,7 +395,7 @@ static bool can_be_ahead(const struct box_spec *spec)
 
 void template_remember(struct template *t, const struct box_spec *spec, const int *fds)
 {
-        if (t->pool == 0 || !can_be_ahead(spec) || (t->fds[0] >= 0 && memcmp(&t->spec, spec, sizeof(*spec)) == 0))
+        if (!can_be_ahead(spec) || (t->fds[0] >= 0 && memcmp(&t->spec, spec, sizeof(*spec)) == 0))
                 return;
         forget_spec(t);
         t->spec = *spec;
@@ -432,6 +432,8 @@ static void make_ahead(struct template *t, struct box **place)
                 safe_close(fds[i]);
 }
 
+#define SHELLS_AHEAD 2U
+
 /* Where the next one goes; NULL: there are enough. */
 static struct box **find_place(struct template **ret)
 {
@@ -440,7 +442,8 @@ static struct box **find_place(struct template **ret)
                 if (t->state != TEMPLATE_READY || t->fds[0] < 0)
                         continue;
                 *ret = t;
-                for (size_t k = 0; k < MIN(t->pool, (uint32_t)TEMPLATE_POOL_MAX); k++)
+                /* Without a pool of children there are still namespaces ahead, which are the same for all. */
+                for (size_t k = 0; k < MIN(t->pool > 0 ? t->pool : SHELLS_AHEAD, (uint32_t)TEMPLATE_POOL_MAX); k++)
                         if (!t->ahead[k])
                                 return &t->ahead[k];
         }

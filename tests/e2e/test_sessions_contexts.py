@@ -51,12 +51,24 @@ def test_node(sessions):
     assert good(context, "await new Promise((done) => setTimeout(() => done('waited'), 20))").text == "'waited'"
 
 
+ADDER = r"""
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+        int a, b, c;
+        fscanf(fopen(argv[1], "r"), "%d%d%d", &a, &b, &c);
+        printf("%d\n", a + b + c);
+        fputs("from c", fopen("sub/c", "w"));
+        return argc;
+}
+"""
+
+
 def test_programs_in_the_workspace(sessions):
     session = sessions({"mem_limit": "1g"})
     python, bash = session.context(), session.context("bash")
     good(python, "open('numbers', 'w').write('1 2 3')\nimport os\nos.mkdir('sub')")
-    c = session.run("c", "#include <stdio.h>\nint main(int argc, char **argv) { int a, b, c; FILE *f = fopen(argv[1], \"r\"); fscanf(f, \"%d%d%d\", &a, &b, &c);\n"
-                         "printf(\"%d\\n\", a + b + c); fputs(\"from c\", fopen(\"sub/c\", \"w\")); return argc; }", args=["numbers"])
+    c = session.run("c", ADDER, args=["numbers"])
     assert (c.verdict, c.exit_code, c.out, c.json["context"]) == ("error", 2, "6\n", None), c
     assert session.run("sh", "cat numbers sub/c; read x; echo $x \"$1\"", args=["a b"], stdin=b"in\n").out == "1 2 3from cin a b\n"
     assert session.run("perl", "print -e 'sub/c' ? 'seen' : 'not'").out == "seen"

@@ -11,7 +11,7 @@ import time
 import pytest
 from conftest import box_cgroups, box_mounts, needs_root, wait_until
 from session_fixtures import PYTHON, cold_sessions, has_module, own_warden, sessions, warm_sessions
-from sessions import Refused, Session, template_processes, wardens
+from sessions import Refused, Session, forget, template_processes, wardens
 
 
 def good(context, code):
@@ -205,7 +205,8 @@ def parent(pid):
 
 
 def test_sessions_leave_nothing(sessions):
-    """A hundred of them (fewer when each starts an interpreter): processes, descriptors of both sides and mounts are as many as before, and their cgroups are gone."""
+    """A hundred of them, fewer when each starts an interpreter: processes, descriptors of both sides and mounts are as many as
+    before, and their cgroups are gone."""
     cgroups = set()
 
     def once(i):
@@ -265,6 +266,19 @@ def test_failed_opens_leave_nothing(sessions):
             with pytest.raises(Refused):
                 sessions(**arguments)
     assert wait_until(lambda: holdings(warden) == before, 5, 0.1), (before, holdings(warden))
+
+
+def test_closing_is_quick(missing_controls):
+    """With a warden of its own, so that warm and cold sessions come in every order after its start."""
+    weaker = missing_controls("root" if os.geteuid() == 0 else "user")
+    for order in (("",) * 3,) if weaker else (("", "python", "", ""), ("python", "", "", "python")):
+        forget()
+        for i, template in enumerate(order):
+            session = Session({"allow_weaker": "cgroup"} if weaker else None, template)
+            good(session.context(), "1")
+            began = time.monotonic()
+            session.close()
+            assert time.monotonic() - began < 1, f"session {i} of {order}"
 
 
 def test_closing_while_others_open(sessions):

@@ -4,6 +4,10 @@
 `witness` is another session of the same warden. It was there before the attack and has to be whole after it, and a
 session that is opened after the attack has to work as any other.
 """
+import contextlib
+import os
+import threading
+
 import pytest
 from session_fixtures import sessions, warm_sessions
 from sessions import wardens
@@ -63,3 +67,17 @@ def own_warden_process():
         pytest.skip("a warm daemon of this host serves the sessions")
     assert len(found) == 1, found
     return found[0]
+
+
+@contextlib.contextmanager
+def cancel_after(seconds):
+    """A descriptor that cancels a run, twice: the code is not asked, its interpreter is ended."""
+    fd = os.eventfd(0)
+    timer = threading.Timer(seconds, os.write, (fd, (2).to_bytes(8, "little")))
+    timer.start()
+    try:
+        yield fd
+    finally:
+        timer.cancel()
+        timer.join()
+        os.close(fd)

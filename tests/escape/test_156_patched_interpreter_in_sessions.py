@@ -3,7 +3,7 @@
 (exit status, signal, limits) do not change, and no run is called better than it was.
 """
 import pytest
-from hostile_sessions import FRAMES, assert_works, good, witness
+from hostile_sessions import FRAMES, assert_works, cancel_after, good, witness
 from session_fixtures import cold_sessions, own_warden, sessions, warm_sessions
 
 PATCHES = {
@@ -81,7 +81,7 @@ for thing in gc.get_objects():
 def test_runner_is_taken_over(sessions, witness):
     """Every function of it is replaced by one that says that all is well. It may call its runs what it wants; the kernel's
     word on them is not its own."""
-    session = sessions({"timeout": "200ms"})
+    session = sessions()
     context = session.context()
     good(context, HANDS + "found = []" + TAKEN_OVER)
     assert int(good(context, "len(found)").text) > 3, "the attack found nothing"
@@ -98,13 +98,14 @@ for thing in found:
     assert (lied.verdict, lied.kept, lied.results, lied.error) == ("ok", True, [], None), "the attack has no hold of the runner"
     context.restart()
     assert context.run("1 / 0").error["name"] == "ZeroDivisionError", "a fresh interpreter is honest"
-    # With a hold of it, the ends that the kernel sees are told as they are. The runner that sleeps gets two seconds of grace.
+    # With a hold of it, the ends that the kernel sees are told as they are.
     for end, facts in (("_libc._exit(7)", ("error", 7, 0)), ("_libc.kill(_libc.getpid(), 11)", ("error", -1, 11)),
-                       ("_libc.sleep(9)", ("timeout", -1, 9)))[:3 if sessions.is_warm else 2]:
+                       ("_libc.sleep(9)", ("cancelled", -1, 9))):
         context.restart()
         good(context, HANDS + "found = []" + TAKEN_OVER)
         good(context, FRAMES + f"def bad(self, seq, *a): {end}\nfor thing in found:\n    if type(thing).__name__ == 'Context': type(thing).run = bad")
-        result = context.run("1")
+        with cancel_after(0.15) as cancel:
+            result = context.run("1", cancel_fd=cancel)
         assert ((result.verdict, result.exit_code, result.signal), result.kept) == (facts, False), (end, result)
     assert_works(session.context())
 
@@ -112,10 +113,11 @@ for thing in found:
 def test_numbers_of_runs_are_forged(sessions, witness):
     """The runner answers with the number of another run: of an earlier one it is dropped, of a later one it ends it."""
     for change, expected in (("b'%d' % (int(seq) + 1)", "error"), ("b'-1'", "error"), ("b'1e3'", "error"), ("b' '", "error"),
-                             ("b'%d' % (int(seq) - 1)", "timeout"))[:5 if sessions.is_warm else 4]:
-        context = sessions.context({"timeout": "200ms"})
+                             ("b'%d' % (int(seq) - 1)", "cancelled")):
+        context = sessions.context()
         good(context, "found = []" + TAKEN_OVER)
         good(context, f"old = [type(t) for t in found if type(t).__name__ == 'Context'][0]\nrun = old.run\nold.run = lambda self, seq, code: run(self, {change}, code)")
-        result = context.run("1")
+        with cancel_after(0.15) as cancel:
+            result = context.run("1", cancel_fd=cancel)
         assert result.verdict == expected and result.text is None, (change, result)
         context.session.close()

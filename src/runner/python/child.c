@@ -31,19 +31,25 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #define PR_GET_TID_ADDRESS_ 40
 
-struct received {
+/* The order that is being obeyed. It is on the stack and not in the data of this module, which is part of the image: that no page
+ * of the image is written to makes the forks cheap. */
+struct work {
+        int socket;
         struct fork_order order;
         int fds[BOX_FDS_MAX];
         int n_fds;
+        const struct image_hot *hot;
+        int *tid_place;
+        cpu_set_t cpus; /* before the template kept to one */
+        int middle_pidfd;
 };
-
-static struct received now;
 
 /* clone() as the kernel has it, on the caller's own stack. Inline, so that no return address lies where the other
  * process could overwrite it. */
@@ -86,25 +92,25 @@ static unsigned long thread_id_flags(const int *place)
         return place ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0;
 }
 
-static void answer(int socket, uint32_t kind, int errnum, const char *what, const int *fd)
+static void answer(const struct work *w, uint32_t kind, int errnum, const char *what, const int *fd)
 {
-        struct fork_answer a = {.kind = kind, .number = now.order.number, .errnum = errnum};
+        struct fork_answer a = {.kind = kind, .number = w->order.number, .errnum = errnum};
 
         snprintf(a.what, sizeof(a.what), "%s", what);
-        (void)message_send(socket, &a, sizeof(a), fd, fd ? 1 : 0);
+        (void)message_send(w->socket, &a, sizeof(a), fd, fd ? 1 : 0);
 }
 
-static _noreturn_ void fail(int socket, int errnum, const char *what)
+static _noreturn_ void fail(const struct work *w, int errnum, const char *what)
 {
-        answer(socket, FORK_FAILED, errnum, what, NULL);
+        answer(w, FORK_FAILED, errnum, what, NULL);
         syscall(SYS_exit_group, 127);
         __builtin_unreachable();
 }
 
-static void check(int socket, int r, const char *what)
+static void check(const struct work *w, int r, const char *what)
 {
         if (r < 0)
-                fail(socket, -r, what);
+                fail(w, -r, what);
 }
 
 static int negative(int r)
@@ -114,60 +120,59 @@ static int negative(int r)
 
 /* ---- the child ---- */
 
-static void set_limits(int socket)
+static void set_limits(const struct work *w)
 {
         const struct {
                 int resource;
                 uint64_t value;
         } limits[] = {
-                {RLIMIT_NOFILE, now.order.nofile},
-                {RLIMIT_FSIZE, now.order.file_bytes > 0 ? now.order.file_bytes : RLIM_INFINITY},
+                {RLIMIT_NOFILE, w->order.nofile},
+                {RLIMIT_FSIZE, w->order.file_bytes > 0 ? w->order.file_bytes : RLIM_INFINITY},
         };
 
         /* The others are the template's own. */
         for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-                check(socket, rlimit_lower(0, limits[i].resource, limits[i].value), "set its resource limits");
+                check(w, rlimit_lower(0, limits[i].resource, limits[i].value), "set its resource limits");
 }
 
 /* Takes 0 to 2 and the control channel, closes everything else but the socket for the last word. */
-static void take_streams(int socket)
+static void take_streams(const struct work *w)
 {
         for (int i = 0; i < 3; i++)
-                check(socket, negative(dup2(now.fds[FORK_STDIN + i], i)), "take its standard streams");
+                check(w, negative(dup2(w->fds[FORK_STDIN + i], i)), "take its standard streams");
         /* By now nothing else that came along is needed, should it have this number. */
-        if (now.fds[FORK_CONTROL] != BOX_CONTROL_FD)
-                check(socket, negative(dup3(now.fds[FORK_CONTROL], BOX_CONTROL_FD, O_CLOEXEC)), "take its control channel");
+        if (w->fds[FORK_CONTROL] != BOX_CONTROL_FD)
+                check(w, negative(dup3(w->fds[FORK_CONTROL], BOX_CONTROL_FD, O_CLOEXEC)), "take its control channel");
         sys_close_range(3, BOX_CONTROL_FD - 1, 0);
         sys_close_range(BOX_TEMPLATE_FD + 1, ~0U, 0);
 }
 
 /* Should: join the cgroups, give up every privilege and load the filter. Mustn't: keep anything of the template's but
  * its memory. No user code runs before it is done. */
-static void lock_in(int socket, const struct image_hot *hot)
+static void lock_in(const struct work *w)
 {
-        const struct fork_order *o = &now.order;
-        const int *rest = now.fds + FORK_REST;
+        const struct fork_order *o = &w->order;
+        const int *rest = w->fds + FORK_REST;
         int ruleset = o->has_ruleset ? *rest++ : -1;
 
         for (uint32_t i = 0; i < o->n_join; i++)
-                check(socket, negative((int)write(rest[i], "0", 1)), "join its cgroup");
-        if (hot)
-                image_prefault(hot); /* charged to the session, as all that follows */
-        check(socket, negative(setresgid(o->gid, o->gid, o->gid)), "take its group");
-        check(socket, negative(setresuid(o->uid, o->uid, o->uid)), "take its user");
-        set_limits(socket);
-        check(socket, privilege_new_keyring(), "make a session keyring");
-        check(socket, privilege_drop_capabilities(), "drop its capabilities");
+                check(w, negative((int)write(rest[i], "0", 1)), "join its cgroup");
+        check(w, negative(setresgid(o->gid, o->gid, o->gid)), "take its group");
+        check(w, negative(setresuid(o->uid, o->uid, o->uid)), "take its user");
+        set_limits(w);
+        (void)sched_setaffinity(0, sizeof(w->cpus), &w->cpus); /* at worst it keeps to one */
+        check(w, privilege_new_keyring(), "make a session keyring");
+        check(w, privilege_drop_capabilities(), "drop its capabilities");
         /* After the last change of credentials: those clear it. */
-        check(socket, negative(prctl(PR_SET_PDEATHSIG, SIGKILL)), "tie itself to the warden");
-        check(socket, negative(setsid()), "start a process session");
-        check(socket, negative(chdir("/sandbox")), "enter the workspace");
+        check(w, negative(prctl(PR_SET_PDEATHSIG, SIGKILL)), "tie itself to the warden");
+        check(w, negative(setsid()), "start a process session");
+        check(w, negative(chdir("/sandbox")), "enter the workspace");
         if (ruleset >= 0)
-                check(socket, landlock_enforce(ruleset), "enforce the Landlock ruleset");
-        check(socket, seccomp_load_child(), "load the system call filter");
-        take_streams(socket);
-        answer(socket, FORK_LOCKED, 0, "", NULL);
-        close(socket);
+                check(w, landlock_enforce(ruleset), "enforce the Landlock ruleset");
+        check(w, seccomp_load_child(), "load the system call filter");
+        take_streams(w);
+        answer(w, FORK_LOCKED, 0, "", NULL);
+        close(w->socket);
         /* Joining has made us opaque, which a fresh exec would not be. Until here that kept what else runs in the session
          * from looking into us and taking over: we held the socket, and were not under all filters. */
         prctl(PR_SET_DUMPABLE, 1);
@@ -176,59 +181,75 @@ static void lock_in(int socket, const struct image_hot *hot)
 /* ---- the middle process ---- */
 
 /* Returns in the child only. */
-static __attribute__((noinline)) void join_and_fork(int socket, const struct image_hot *hot, int *tid_place)
+static __attribute__((noinline)) void join_and_fork(const struct work *w)
 {
         int pidfd = -1;
 
         for (int i = 0; i < FORK_NAMESPACE_COUNT; i++)
-                check(socket, negative(setns(now.fds[i], 0)), "join its namespaces");
-        long child = raw_clone(CLONE_PARENT | CLONE_PIDFD | thread_id_flags(tid_place), &pidfd, tid_place);
+                check(w, negative(setns(w->fds[i], 0)), "join its namespaces");
+        long child = raw_clone(CLONE_PARENT | CLONE_PIDFD | thread_id_flags(w->tid_place), &pidfd, w->tid_place);
         if (child == 0) {
-                lock_in(socket, hot);
+                lock_in(w);
+                if (w->hot)
+                        image_prefault(w->hot); /* charged to the session it has joined; meanwhile the warden looks at us */
                 return;
         }
         if (child < 0)
-                fail(socket, (int)-child, "be forked");
-        answer(socket, FORK_FORKED, 0, "", &pidfd);
+                fail(w, (int)-child, "be forked");
+        answer(w, FORK_FORKED, 0, "", &pidfd);
         syscall(SYS_exit_group, 0);
         __builtin_unreachable();
 }
 
 /* True in the child. The middle process runs in frames below this one, whose contents it leaves alone. */
-static __attribute__((noinline)) bool fork_into_session(int socket, const struct image_hot *hot, int *tid_place)
+static __attribute__((noinline)) bool fork_into_session(struct work *w)
 {
-        static int pidfd;
-        long middle = raw_clone(CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_PIDFD, &pidfd, NULL);
+        long middle = raw_clone(CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_PIDFD, &w->middle_pidfd, NULL);
 
         if (middle == 0) {
-                join_and_fork(socket, hot, tid_place);
+                join_and_fork(w);
                 return true;
         }
         if (middle < 0) {
-                answer(socket, FORK_FAILED, (int)-middle, "be forked", NULL);
+                answer(w, FORK_FAILED, (int)-middle, "be forked", NULL);
                 return false;
         }
-        answer(socket, FORK_MIDDLE, 0, "", &pidfd);
-        close(pidfd);
+        answer(w, FORK_MIDDLE, 0, "", &w->middle_pidfd);
+        close(w->middle_pidfd);
         return false;
+}
+
+/* Keeps the template to the processor it runs on. A new process is born on an idle one otherwise, and to wake that takes
+ * longer than the fork, three times in a row; here one runs as soon as the one before sleeps. */
+static void keep_to_one_cpu(struct work *w)
+{
+        cpu_set_t one;
+        int cpu = sched_getcpu();
+
+        CPU_ZERO(&one);
+        if (cpu >= 0 && sched_getaffinity(0, sizeof(w->cpus), &w->cpus) == 0) {
+                CPU_SET(cpu, &one);
+                (void)sched_setaffinity(0, sizeof(one), &one);
+        }
 }
 
 void child_serve(int socket, const struct image_hot *hot, const char *missing)
 {
-        int *tid_place = thread_id_place();
+        struct work memory = {.socket = socket, .hot = hot, .tid_place = thread_id_place()}, *w = &memory;
 
-        answer(socket, FORK_READY, 0, missing, NULL);
+        keep_to_one_cpu(w);
+        answer(w, FORK_READY, 0, missing, NULL);
         for (;;) {
-                ssize_t n = message_receive(socket, 0, &now.order, sizeof(now.order), now.fds, &now.n_fds);
+                ssize_t n = message_receive(socket, 0, &w->order, sizeof(w->order), w->fds, &w->n_fds);
                 if (n == -EINTR)
                         continue;
-                if (n != sizeof(now.order) || now.order.n_join > CGROUP_KIND_COUNT ||
-                    now.n_fds != (int)(FORK_REST + !!now.order.has_ruleset + now.order.n_join))
+                if (n != sizeof(w->order) || w->order.n_join > CGROUP_KIND_COUNT ||
+                    w->n_fds != (int)(FORK_REST + !!w->order.has_ruleset + w->order.n_join))
                         _exit(0);
-                if (fork_into_session(socket, hot, tid_place))
+                if (fork_into_session(w))
                         return;
-                for (int i = 0; i < now.n_fds; i++)
-                        safe_close(now.fds[i]);
+                for (int i = 0; i < w->n_fds; i++)
+                        safe_close(w->fds[i]);
         }
 }
 

@@ -14,14 +14,6 @@
 #define SMALL_BLOCK_MAX 512
 #define FILL_BYTES (256 * 1024) /* of blocks of one size: more than the holes that were seen */
 
-static struct image_hot *hot; /* settled; NULL: there is none */
-
-static PyObject *fail(int r)
-{
-        errno = -r;
-        return PyErr_SetFromErrno(PyExc_OSError);
-}
-
 static PyObject *py_prepare(PyObject *self, PyObject *unused)
 {
         image_prepare();
@@ -38,66 +30,51 @@ static void fill_pools(void)
                                 return;
 }
 
-static PyObject *py_merge(PyObject *self, PyObject *unused)
-{
-        struct image_stats stats = {0};
-
-        fill_pools();
-        int r = image_merge(&stats);
-        if (r < 0)
-                return fail(r);
-        return Py_BuildValue("IIKK", stats.mappings_before, stats.mappings_after, (unsigned long long)stats.copied_bytes,
-                             (unsigned long long)stats.resident_bytes);
-}
-
 /* What a child does first, done once by a child that nobody gets: the pages it touches are those that all will. */
-static void run_trial(PyObject *callable, struct image_hot *record)
+static struct image_hot *try_out(PyObject *trial)
 {
-        PyObject *result = PyObject_CallObject(callable, NULL);
-
-        _exit(result && image_record(record) == 0 ? 0 : 1);
-}
-
-static PyObject *py_trial(PyObject *self, PyObject *callable)
-{
-        struct image_hot *record = image_hot_new();
+        struct image_hot *hot = image_hot_new();
         int status = 0;
 
-        if (!record)
-                return fail(-ENOMEM);
-        pid_t pid = child_fork();
-        if (pid == 0)
-                run_trial(callable, record);
+        pid_t pid = hot ? child_fork() : -1;
+        if (pid == 0) {
+                PyObject *result = PyObject_CallObject(trial, NULL);
+                _exit(result && image_record(hot) == 0 ? 0 : 1);
+        }
         if (pid < 0)
-                return fail((int)pid);
+                return NULL;
         while (waitpid(pid, &status, __WALL) < 0)
                 if (errno != EINTR)
-                        return fail(-errno);
-        if (status != 0)
-                return PyBool_FromLong(0);
-        int r = image_hot_settle(record);
-        if (r < 0)
-                return fail(r);
-        hot = record;
-        return PyBool_FromLong(1);
+                        return NULL;
+        return status == 0 && image_hot_settle(hot) == 0 ? hot : NULL;
 }
 
+/* From the merge on the template runs C only, and C that writes nowhere but to its stack: a page that it writes to is its own
+ * from then on, and each fork copies it, with the page tables of everything around it. */
 static PyObject *py_serve(PyObject *self, PyObject *args)
 {
-        int socket;
+        struct image_stats stats;
+        struct image_hot *hot = NULL;
+        PyObject *trial;
         const char *missing;
+        int socket, trial_socket;
 
-        if (!PyArg_ParseTuple(args, "is", &socket, &missing))
+        if (!PyArg_ParseTuple(args, "Oiis", &trial, &trial_socket, &socket, &missing))
                 return NULL;
+        fill_pools();
+        if (image_merge(&stats) == 0)
+                hot = try_out(trial); /* without either forks cost more, nothing else */
+        close(trial_socket);
+        close(BOX_CONTROL_FD);
         child_serve(socket, hot, missing);
         return PyLong_FromLong(BOX_CONTROL_FD);
 }
 
 static PyMethodDef methods[] = {
-        {"prepare", py_prepare, METH_NOARGS, "Keeps malloc from mapping blocks of their own until merge()."},
-        {"merge", py_merge, METH_NOARGS, "Makes this process cheap to fork: (mappings before, after, bytes copied, resident)."},
-        {"trial", py_trial, METH_O, "Forks a child that calls the argument, to learn which pages children touch. True: learnt."},
-        {"serve", py_serve, METH_VARARGS, "serve(socket, missing): forks children on the warden's orders; returns in each of them."},
+        {"prepare", py_prepare, METH_NOARGS, "Keeps malloc from mapping blocks of their own until serve()."},
+        {"serve", py_serve, METH_VARARGS,
+         "serve(trial, trial_socket, socket, missing): makes this process cheap to fork, calls trial() in a child to learn which pages "
+         "children touch, then forks children on the warden's orders; returns in each of them."},
         {NULL, NULL, 0, NULL},
 };
 

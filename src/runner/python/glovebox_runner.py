@@ -340,15 +340,15 @@ class _Trial:
     config = (b"mode 7\ncontextresult_count 2\n64result_limit 8\n10485760env 25\nPYTHONDONTWRITEBYTECODE=1"
               b"env 19\nPYTHONPATH=/sandboxenv 16\nPYTHONSAFEPATH=1")
     frames = b"C 0 %d\n%sE 1 10\nprint(1+1)" % (len(config), config)
-    socket, former = None, -1
 
 
 def prepare_trial():
-    """In the template: a channel with a run in it."""
+    """In the template: a channel with a run in it. Its other end is the caller's to close, as the channel."""
     import socket
-    _Trial.socket, theirs = socket.socketpair()
-    _Trial.former = _occupy(theirs)
-    _Trial.socket.sendall(_Trial.frames)
+    ours, theirs = socket.socketpair()
+    _occupy(theirs)
+    ours.sendall(_Trial.frames)
+    return ours.detach()
 
 
 def try_out():
@@ -364,11 +364,6 @@ def try_out():
     frames = context.run(seq, payload)
     context.results.end()
     channel.send(frames)
-
-
-def end_trial():
-    _Trial.socket.close()
-    _vacate(_Trial.former)
 
 
 def _hide():

@@ -35,15 +35,8 @@ def main():
         del os.environ[name]
     import glovebox_runner
     glovebox_runner.prepare()
-    glovebox_runner.prepare_trial()
-    try:
-        _glovebox.merge()
-        _glovebox.trial(glovebox_runner.try_out)
-    except OSError:
-        pass  # forks cost more, nothing else
-    glovebox_runner.end_trial()
-    # From here on the template runs C only; what follows is a child.
-    glovebox_runner.serve(_glovebox.serve(ORDERS, " ".join(missing)))
+    trial = glovebox_runner.prepare_trial()
+    glovebox_runner.serve(_glovebox.serve(glovebox_runner.try_out, trial, ORDERS, " ".join(missing)))
 
 
 # Python looks for modules beside this file only while it starts: PYTHONSAFEPATH may be set.

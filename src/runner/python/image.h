@@ -67,8 +67,8 @@ int image_record(struct image_hot *hot);
  * then hot must not be used. */
 int image_hot_settle(struct image_hot *hot);
 
-/* In a child, right after the fork: writes to the pages that were written in the trial, without changing them.
- * One fault each; without this many would take two, since they are read first. */
+/* In a child, soon after the fork: writes to the pages that were written in the trial, without changing them, and reads
+ * those that were read. One fault each; without this many would take two, since they are read first. */
 void image_prefault(const struct image_hot *hot);
 
 #endif

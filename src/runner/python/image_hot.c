@@ -166,7 +166,8 @@ int image_hot_settle(struct image_hot *hot)
         return 0;
 }
 
-/* Not MADV_POPULATE_WRITE: the ranges are short, and there a system call each takes longer than the fault. */
+/* Not MADV_POPULATE_WRITE: the ranges are short, and there a system call each takes longer than the fault. What is only
+ * read comes last: the kernel maps neighbours with it, and would map pages that are to be copied in vain. */
 void image_prefault(const struct image_hot *hot)
 {
         const struct image_pages *pages = &hot->written;
@@ -177,4 +178,8 @@ void image_prefault(const struct image_hot *hot)
         for (uint32_t i = 0; i < pages->n_ranges; i++)
                 for (uintptr_t at = pages->ranges[i].start; at < pages->ranges[i].end; at += page_size)
                         __atomic_fetch_or((char *)at, zero, __ATOMIC_RELAXED);
+        pages = &hot->read;
+        for (uint32_t i = 0; i < pages->n_ranges; i++)
+                for (uintptr_t at = pages->ranges[i].start; at < pages->ranges[i].end; at += page_size)
+                        (void)*(const volatile char *)at;
 }
