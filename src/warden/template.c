@@ -288,6 +288,14 @@ static void end_child(int pidfd)
                 ;
 }
 
+/* A process whose number is safe until we reap it. */
+static bool is_our_child(int pidfd)
+{
+        siginfo_t info;
+
+        return waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
 static void take_answer(struct template *t, struct fork_answer *answer, int *fds, int n_fds)
 {
         answer->what[sizeof(answer->what) - 1] = '\0';
@@ -300,6 +308,8 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
         }
         struct program *p = program_by_number(answer->number);
         bool wanted = p && p->box->template == t;
+        if (n_fds == 1 && !is_our_child(fds[0]))
+                return; /* the template lies */
         if (n_fds == 1 && (answer->kind == FORK_MIDDLE || (answer->kind == FORK_FORKED && !wanted)))
                 end_child(fds[0]);
         if (!wanted)
