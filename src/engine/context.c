@@ -88,7 +88,7 @@ static void leave(struct session *s, const struct context *c)
         pthread_mutex_lock(&s->contexts_lock);
         for (size_t i = 0; i < s->n_contexts; i++)
                 if (s->contexts[i] == c) {
-                        memmove(&s->contexts[i], &s->contexts[i + 1], (s->n_contexts - i - 1) * sizeof(s->contexts[0]));
+                        memmove(&s->contexts[i], &s->contexts[i + 1], (s->n_contexts - i - 1) * sizeof(struct context *)); /* NOLINT: pointers are meant */
                         s->n_contexts--;
                         break;
                 }

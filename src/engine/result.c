@@ -113,7 +113,7 @@ int result_add_value(struct result *r, bool main, const struct frame_part *parts
                 size += strlen(parts[i].name) + parts[i].size + 2;
         /* Grown in steps: most runs have none or one. */
         if ((r->n_values & (r->n_values + 1)) == 0) {
-                struct result_value **grown = realloc(r->values, (r->n_values + 1) * 2 * sizeof(*grown));
+                struct result_value **grown = realloc(r->values, (r->n_values + 1) * 2 * sizeof(*grown)); /* NOLINT: pointers are meant */
                 if (!grown)
                         return -ENOMEM;
                 r->values = grown;

@@ -56,7 +56,7 @@ struct cgroup_limits {
         uint64_t memory_bytes; /* 0: no limit, for each of these */
         uint64_t pids;
         uint64_t cpu_milli;
-        bool keep_others; /* v2: what is killed for memory is one task, not the whole group */
+        uint64_t keep_others; /* not 0, v2: what is killed for memory is one task, not the whole group */
 };
 
 struct cgroup_stats {

@@ -107,7 +107,10 @@ static void raise_descriptor_limit(void)
 
         if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
                 return;
-        struct rlimit more = {.rlim_cur = BOXES_MAX * 24, .rlim_max = MAX(limit.rlim_max, (rlim_t)(BOXES_MAX * 24))};
+        const rlim_t wanted = BOXES_MAX * 24;
+        struct rlimit more = {.rlim_cur = wanted, .rlim_max = limit.rlim_max};
+        if (more.rlim_max < wanted)
+                more.rlim_max = wanted;
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &more) < 0)
                 (void)setrlimit(RLIMIT_NOFILE, &limit);

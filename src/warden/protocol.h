@@ -87,6 +87,7 @@ struct box_spec {
         uint64_t address_bytes; /* RLIMIT_AS, where no cgroup counts memory; 0: none */
         uint64_t processes;     /* RLIMIT_NPROC, where no cgroup counts tasks; 0: none */
         uint32_t cpus;          /* affinity, where no cgroup shares the cpu; 0: none */
+        uint32_t reserved;      /* no byte is without a name: specs are compared as a whole */
         struct template_key template; /* WARDEN_OPEN: all zero for none; WARDEN_TEMPLATE: its own */
         uint64_t payload_hash;        /* sessions of one template with the same spec and hash are alike */
         uint32_t pool;                /* WARDEN_TEMPLATE: how many sessions like the last to have ready */

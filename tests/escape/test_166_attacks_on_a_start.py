@@ -42,8 +42,8 @@ def hunt(me):
             call('ptrace', (101, 117), 0x4206, pid, 0, 0)
             call('process_vm_readv', (310, 270), pid, 0, 0, 0, 0, 0)
             call('tgkill', (234, 131), pid, pid, 9)
-    open('part', 'w').write(json.dumps([tries, sorted(holes), sorted(seen)]))
-    os.rename('part', me)
+    open('part of ' + me, 'w').write(json.dumps([tries, sorted(holes), sorted(seen)]))
+    os.rename('part of ' + me, me)
     os._exit(0)
 """
 
@@ -58,7 +58,7 @@ def test_starts_under_attack(sessions, witness):
     hunters = [session.context() for _ in range(2)]  # who are strangers to each other as well
     for name, hunter in zip(("report1", "report2"), hunters):
         good(hunter, HUNT + f"if os.fork() == 0: hunt({name!r})")
-    for i in range(15):
+    for i in range(30):
         context = session.context("python" if i % 3 else "bash")
         if i % 3:
             result = good(context, "import os\nstatus = open('/proc/self/status').read()\n(" + str(i) + ", [l.split()[1] for l in status.split('\\n') if l.startswith(('Cap', 'NoNewPrivs', 'Seccomp:'))])")

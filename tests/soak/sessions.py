@@ -28,7 +28,6 @@ DESCRIPTORS_EACH = 16  # of the front, for a session with a context
 
 # What may grow, and by how much; all else by nothing.
 SLACK = {"front: memory, KB": 4096, "warden: memory, KB": 2048, "template: memory, KB": 4096}
-WARDEN_SLOT_KB = 4  # of its tables, touched when a session gets a place that none had before
 
 LIBC = ctypes.CDLL(None)
 M_ARENA_MAX = -8  # of malloc.h
@@ -199,15 +198,15 @@ def memory_available():
     return int(re.search(r"MemAvailable: *(\d+)", read("/proc/meminfo")).group(1))
 
 
-def show(before, after, slack):
+def show(before, after):
     """The table; whether all is well."""
     good = True
     print(f"{'':28}{'before':>10}{'after':>10}{'may grow':>10}")
     for name in before:
         grown = after.get(name, 0) - before[name]
-        bad = grown > slack.get(name, 0)
+        bad = grown > SLACK.get(name, 0)
         good = good and not bad
-        print(f"{name:28}{before[name]:>10}{after.get(name, 0):>10}{slack.get(name, 0):>10}{'   BAD' if bad else ''}")
+        print(f"{name:28}{before[name]:>10}{after.get(name, 0):>10}{SLACK.get(name, 0):>10}{'   BAD' if bad else ''}")
     return good
 
 
@@ -240,10 +239,9 @@ def main():
     good = True
     try:
         if options.sessions:
-            good = show(*one_after_the_other(options.sessions, template, weaker), SLACK) and good
+            good = show(*one_after_the_other(options.sessions, template, weaker)) and good
         if options.alive:
-            warden = SLACK["warden: memory, KB"] + WARDEN_SLOT_KB * options.alive
-            good = show(*all_at_once(options.alive, template, weaker), {**SLACK, "warden: memory, KB": warden}) and good
+            good = show(*all_at_once(options.alive, template, weaker)) and good
     except (Failed, Refused) as failure:
         sys.exit(f"soak: {failure}")
     print("\nwell" if good else "\nBAD: something grew")
