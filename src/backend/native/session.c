@@ -343,8 +343,9 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
                 return error_set(err, GB_E_LOST, -r, "the session is gone: its cgroups cannot be read");
         *ret = (struct box_usage){
                 .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes, .memory_peak_bytes = stats.memory_peak_bytes,
-                .pids = stats.pids, .pids_peak = MAX(stats.pids_peak, stats.pids), .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
+                .pids = stats.pids, .pids_peak = stats.pids_peak, .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
         };
+        ret->pids_peak = MAX(ret->pids_peak, ret->pids); /* where the kernel keeps none */
         if (s->is_private && fstatfs(s->workspace, &st) == 0) {
                 ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
