@@ -40,7 +40,7 @@
 #define TEMPLATE_MEMORY_BYTES (4 * GIB)   /* of a template; what its children share is in it */
 #define TEMPLATE_TASKS_MAX (BOXES_MAX + 64) /* processes of a template; on v2 the inits of its sessions are among them */
 #define TEMPLATE_START_USEC 60000000ULL   /* for its imports */
-#define FORK_TIMEOUT_USEC 5000000ULL      /* for a template to fork a child; it needs a thousandth of that */
+#define FORK_TIMEOUT_USEC 1500000ULL      /* for a template to fork a child; it needs a thousandth of that */
 #define TEMPLATE_POOL_MAX 64              /* sessions made ahead from one template */
 #define CHANNELS_MAX 12288                /* to one warden: one for each session, program and template */
 

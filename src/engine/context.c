@@ -273,6 +273,7 @@ static int run(struct context *c, const struct context_request *q, struct exec *
         if (r < 0)
                 return r;
         x->program = c->program;
+        session_say_layout(&result->controls, c->io.ready);
         struct claims claims = {.result = result, .policy = s->policy, .callbacks = &q->callbacks, .asked_usec = x->asked_usec};
         channel_begin(&c->channel, &claims);
         r = exec_run(x, err);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 void program_io_close(struct program_io *io)
@@ -94,6 +95,17 @@ void session_close(struct session *s)
 const char *session_id(const struct session *s)
 {
         return s->id;
+}
+
+/* A session of a template has programs that do not come from it: other languages, and all once it has died. */
+void session_say_layout(struct controls *c, bool forked)
+{
+        struct control_status *s = &c->status[CONTROL_LAYOUT];
+
+        if (s->state != CONTROL_WEAKER || forked)
+                return;
+        s->state = CONTROL_ENFORCED;
+        snprintf(s->how, sizeof(s->how), "fresh exec, in a session from a template");
 }
 
 const struct controls *session_controls(const struct session *s)
@@ -240,6 +252,7 @@ int session_run(struct session *s, const struct once_request *q, struct result *
         int r = exec_init(&x, err);
         if (r == 0)
                 r = start(&x, &channel, q, err);
+        session_say_layout(&result->controls, io.ready);
         if (r == 0)
                 r = exec_run(&x, err);
         if (x.program)

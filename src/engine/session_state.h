@@ -65,4 +65,7 @@ int session_start_program(struct session *s, const struct program_request *reque
 /* Whether the session has ended by itself; looks. */
 bool session_is_gone(struct session *s);
 
+/* Corrects what the session's controls say of a program that was not forked from its template. */
+void session_say_layout(struct controls *c, bool forked);
+
 #endif

@@ -347,8 +347,11 @@ static int make_namespaces(struct box *b, const struct box_spec *spec, struct te
 {
         if (b->template)
                 return template_make_shell(b->template, b, err);
-        if (!is_template && shell_fits(b, spec))
+        if (!is_template && shell_fits(b, spec)) {
+                if (b->session) /* its frame came before anybody knew what it was for */
+                        loop_watch(b->init_pidfd, LOOP_BOX_END, b);
                 return 0;
+        }
         int r = choose_identity(b, spec->uid, spec->gid, is_template, err);
         return r < 0 ? r : clone_setup(b, spec->flags & BOX_NETWORK_HOST, spec->layers_off, is_template, err);
 }

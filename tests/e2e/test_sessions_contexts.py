@@ -183,6 +183,23 @@ def test_interrupt_of_the_others(sessions):
         assert good(context, check).out == value
 
 
+@pytest.mark.parametrize("language, short, long", [
+    ("python", "print('on', flush=True)", "for i in range(200000): pass"),
+    ("bash", "echo on", "for ((i = 0; i < 3000; i++)); do :; done"),
+    pytest.param("javascript", "console.log('on')", "for (let i = 0; i < 3e6; i++);", marks=has_node)], ids=["python", "bash", "node"])
+def test_interrupt_hits_no_later_run(sessions, language, short, long):
+    """It comes when the code is at its end: it may or may not reach that run, but never the next."""
+    context = sessions({"mem_limit": "1g"}).context(language)
+
+    def interrupt(event):
+        if event.kind == "stdout":
+            context.interrupt()
+    for _ in range(40):
+        first = context.run(short, on_event=interrupt)
+        assert first.verdict in ("ok", "cancelled") and first.kept, first
+        good(context, long)
+
+
 def test_cancel_by_descriptor(sessions):
     context = sessions.context()
     fd = os.eventfd(0, os.EFD_CLOEXEC)
