@@ -144,6 +144,8 @@ struct backend {
         int (*program_event_fd)(const struct backend_program *program);
         int (*program_next_event)(struct backend_program *program, struct box_event *ret, gb_error *err);
         void (*program_signal)(struct backend_program *program, int sig); /* to its process group */
+        /* Waits until every signal that was asked for has been sent: what follows, none of them can hit. May be NULL. */
+        void (*program_settle)(struct backend_program *program);
         void (*program_stop)(struct backend_program *program); /* SIGKILL, also to what it started */
         void (*program_free)(struct backend_program *program); /* ends it if it still lives */
 

@@ -149,6 +149,9 @@ int exec_finish(struct exec *x, gb_error *err)
         struct run_facts *f = &x->result->facts;
 
         set_deadline(x, 0);
+        /* An interrupt that is still on its way must not hit the next run. */
+        if (x->kill_usec > 0 && !x->ended && x->program && x->session->backend->program_settle)
+                x->session->backend->program_settle(x->program);
         if (x->channel)
                 frame_decoder_trim(&x->channel->decoder);
         if (x->status < 0) {

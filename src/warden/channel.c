@@ -148,12 +148,16 @@ static void on_start(struct channel *c, int *fds)
 
 static void on_signal(struct channel *c, int *fds)
 {
+        struct warden_event sent = {.kind = WARDEN_SIGNALLED};
+
         if (request.value != SIGINT && request.value != SIGTERM)
                 return;
-        if (c->kind == CHANNEL_BOX)
+        if (c->kind == CHANNEL_BOX) {
                 box_signal(c->box, (int)request.value);
-        else if (c->kind == CHANNEL_PROGRAM)
-                program_signal(c->program, (int)request.value);
+                return;
+        }
+        program_signal(c->program, (int)request.value);
+        channel_send(c, &sent, NULL, 0);
 }
 
 static void on_stop(struct channel *c, int *fds)

@@ -177,6 +177,7 @@ enum warden_event_kind {
         WARDEN_ENDED,       /* everything inside is dead; report is filled */
         WARDEN_OPENED,      /* the session stands; host_uid is set; descriptors: the workspace, then its cgroups */
         WARDEN_READY,       /* the template waits for orders */
+        WARDEN_SIGNALLED,   /* of a program: the signal that was asked for is sent */
 };
 
 /* Descriptors of WARDEN_STARTED in a session; all but the first only of an interpreter (BOX_CONTEXT). */

@@ -185,10 +185,10 @@ def test_interrupt_of_the_others(sessions):
 
 @pytest.mark.parametrize("language, short, long", [
     ("python", "print('on', flush=True)", "for i in range(200000): pass"),
-    ("bash", "echo on", "for ((i = 0; i < 3000; i++)); do :; done"),
-    pytest.param("javascript", "console.log('on')", "for (let i = 0; i < 3e6; i++);", marks=has_node)], ids=["python", "bash", "node"])
+    ("bash", "echo on", "for ((i = 0; i < 3000; i++)); do :; done")], ids=["python", "bash"])
 def test_interrupt_hits_no_later_run(sessions, language, short, long):
-    """It comes when the code is at its end: it may or may not reach that run, but never the next."""
+    """It comes when the code is at its end: it may or may not reach that run, but never the next. Node tells its own code of
+    a signal later than it got it, so there this is not promised (docs/contexts.md)."""
     context = sessions({"mem_limit": "1g"}).context(language)
 
     def interrupt(event):

@@ -213,6 +213,7 @@ const struct backend backend_native = {
         .program_event_fd = program_native_event_fd,
         .program_next_event = program_native_next_event,
         .program_signal = program_native_signal,
+        .program_settle = program_native_settle,
         .program_stop = program_native_stop,
         .program_free = program_native_free,
         .warm = &native_warm,

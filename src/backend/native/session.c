@@ -29,11 +29,15 @@
 
 #define ANSWER_USEC (BUILD_TIMEOUT_USEC + 5000000ULL)
 #define CLOSE_USEC 5000000ULL
+#define SETTLE_USEC 1000000ULL
 #define ONCE_SLOTS 16 /* programs that run once, at a time: each has a directory for its code */
 
 struct backend_program {
         int channel;
-        bool over; /* its last event was read */
+        bool over;           /* its last event was read */
+        unsigned unanswered; /* signals that were asked for */
+        bool has_event;      /* read while we waited for the answers */
+        struct warden_event event;
 };
 
 struct backend_session {
@@ -508,9 +512,16 @@ int program_native_next_event(struct backend_program *p, struct box_event *ret, 
         struct warden_event event;
 
         *ret = (struct box_event){.kind = BOX_EVENT_NONE};
-        ssize_t n = recv(p->channel, &event, sizeof(event), MSG_DONTWAIT);
+        ssize_t n = p->has_event ? (ssize_t)sizeof(event) : recv(p->channel, &event, sizeof(event), MSG_DONTWAIT);
+        if (p->has_event)
+                event = p->event;
+        p->has_event = false;
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
+        if (n == (ssize_t)sizeof(event) && event.kind == WARDEN_SIGNALLED) {
+                p->unanswered -= p->unanswered > 0;
+                return 0;
+        }
         p->over = true;
         if (n != (ssize_t)sizeof(event) || event.version != WARDEN_PROTOCOL_VERSION)
                 return error_set(err, GB_E_LOST, EPIPE, "the warden died; what it ran is dead too, its outcome is not known");
@@ -537,7 +548,21 @@ static void ask(struct backend_program *p, uint32_t kind, uint32_t value)
 
 void program_native_signal(struct backend_program *p, int sig)
 {
+        if (!p->over)
+                p->unanswered++;
         ask(p, WARDEN_SIGNAL, (uint32_t)sig);
+}
+
+void program_native_settle(struct backend_program *p)
+{
+        while (p->unanswered > 0 && !p->over && !p->has_event) {
+                if (warden_wait(p->channel, SETTLE_USEC, &p->event, NULL, NULL, NULL) < 0 && p->event.kind != WARDEN_FAILED)
+                        return; /* the next event tells */
+                if (p->event.kind == WARDEN_SIGNALLED)
+                        p->unanswered--;
+                else
+                        p->has_event = true;
+        }
 }
 
 void program_native_stop(struct backend_program *p)

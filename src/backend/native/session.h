@@ -20,6 +20,7 @@ int program_native_start(struct backend_session *s, const struct program_request
 int program_native_event_fd(const struct backend_program *p);
 int program_native_next_event(struct backend_program *p, struct box_event *ret, gb_error *err);
 void program_native_signal(struct backend_program *p, int sig);
+void program_native_settle(struct backend_program *p);
 void program_native_stop(struct backend_program *p);
 void program_native_free(struct backend_program *p);
 

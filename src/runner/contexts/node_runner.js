@@ -455,7 +455,9 @@ async function step(seq, code, input) {
     send('D', seq, pack([['status', 'error']]));
     return;
   }
-  await turn(); // an interrupt that came between runs is over now
+  // An interrupt that came between runs is over now: the first turn may still have been in the midst of hearing of it.
+  await turn();
+  await turn();
   await execute(seq, code);
 }
 
