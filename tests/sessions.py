@@ -83,6 +83,7 @@ _FUNCTIONS = {
     "gb_session_id": (_text, _pointer),
     "gb_session_close": (None, _pointer),
     "gb_session_run": (c.c_int, _pointer, c.POINTER(RunOptions), _handle, _error),
+    "gb_session_contexts_json": (_pointer, _pointer),
     "gb_context_open": (c.c_int, _pointer, _text, _handle, _error),
     "gb_context_id": (_text, _pointer),
     "gb_context_restart": (c.c_int, _pointer, _error),
@@ -343,7 +344,8 @@ class Context:
             copy = Result(result, callbacks.events)
         finally:
             library().gb_result_free(result)
-        self.session.layouts.add(copy.control("layout")["how"])
+        if self.language == "python":
+            self.session.layouts.add(copy.control("layout")["how"])
         return copy
 
     def start(self, code, **options):
@@ -390,9 +392,17 @@ class Policy:
 class Session:
     """template: a name, "" for none, None for what the policy says."""
 
+    def list_contexts(self):
+        """What the library says of them; `contexts` are those that were opened here."""
+        text = library().gb_session_contexts_json(self.handle)
+        try:
+            return jsonlib.loads(c.string_at(text))
+        finally:
+            library().gb_free(text)
+
     def __init__(self, policy=None, template="python", workspace=None, trust=None, rootfs=None):
         self.handle, self.contexts = c.c_void_p(), []
-        self.layouts = set()  # what its results said of how the interpreter came to be
+        self.layouts = set()  # what its results said of how Python came to be
         options = SessionOptions(c.sizeof(SessionOptions), _encode(template), _encode(workspace and str(workspace)), _encode(rootfs and str(rootfs)))
         own = Policy(policy, trust)
         try:

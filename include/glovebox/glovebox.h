@@ -123,6 +123,9 @@ GB_PUBLIC int gb_context_restart(gb_context *context, gb_error *err);
 /* From any thread: asks the code that runs to stop, as Ctrl-C would. -ESRCH when nothing runs. Code that does not
  * listen is killed after two seconds, and its variables are lost. */
 GB_PUBLIC int gb_context_interrupt(gb_context *context, gb_error *err);
+/* The session's contexts as JSON text, to be freed by gb_free(): [{"id", "language", "alive", "busy", "runs"}...]. An
+ * interpreter that is not alive is started anew by the next run. NULL when out of memory. */
+GB_PUBLIC char *gb_session_contexts_json(gb_session *session);
 /* Takes NULL. -EBUSY while something runs in it. */
 GB_PUBLIC int gb_context_close(gb_context *context, gb_error *err);
 

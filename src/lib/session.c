@@ -205,6 +205,20 @@ int gb_context_interrupt(gb_context *context, gb_error *err)
         return context ? context_interrupt(engine_context(context), err) : refuse_null("gb_context_interrupt", err);
 }
 
+char *gb_session_contexts_json(gb_session *session)
+{
+        struct context_info all[CONTEXTS_MAX];
+        size_t n = MIN(session_contexts(session->session, all, CONTEXTS_MAX), (size_t)CONTEXTS_MAX);
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < n; i++)
+                (void)json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:b, s:I}", "id", all[i].id, "language", all[i].language, "alive",
+                                                            all[i].alive, "busy", all[i].busy, "runs", (json_int_t)all[i].runs));
+        char *text = json_array_size(list) == n ? json_dumps(list, JSON_COMPACT) : NULL;
+        json_decref(list);
+        return text;
+}
+
 int gb_context_close(gb_context *context, gb_error *err)
 {
         return context ? context_close(engine_context(context), err) : 0;

@@ -114,6 +114,18 @@ def test_languages_without_contexts_and_their_number(sessions):
     assert good(session.context("bash"), "echo last").out == "last\n"
 
 
+def test_list(sessions):
+    session = sessions()
+    first, second = session.context("python"), session.context("bash")
+    good(first, "1")
+    assert first.run("import os\nos._exit(3)").exit_code == 3
+    assert session.list_contexts() == [
+        {"id": first.id, "language": "python", "alive": False, "busy": False, "runs": 2},
+        {"id": second.id, "language": "bash", "alive": True, "busy": False, "runs": 0}]
+    second.close()
+    assert [context["id"] for context in session.list_contexts()] == [first.id]
+
+
 def test_restart(sessions):
     context = sessions.context()
     good(context, "x = 1\nopen('f', 'w').write('kept')")
