@@ -397,6 +397,13 @@ void box_measure(struct box *b)
 
 void box_sample(struct box *b, uint64_t now_usec)
 {
+        if (b->state == BOX_BUILDING && b->template && b->init_pidfd < 0 && now_usec - b->asked_usec >= FORK_TIMEOUT_USEC) {
+                error_set(&b->error, GB_E_LOST, ETIMEDOUT, "the template's foreman does not answer");
+                b->failed = true;
+                template_kill(b->template);
+                box_stop(b, WARDEN_STOP_NONE);
+                return;
+        }
         if (b->state == BOX_BUILDING && now_usec - b->asked_usec >= BUILD_TIMEOUT_USEC) {
                 error_set(&b->error, GB_E_UNENFORCEABLE, ETIMEDOUT, "the box was not built within %llu s: is a mounted directory on a "
                           "file system that does not answer?", BUILD_TIMEOUT_USEC / 1000000);
@@ -425,7 +432,7 @@ void box_sample(struct box *b, uint64_t now_usec)
 uint64_t box_next_sample(const struct box *b)
 {
         if (b->state == BOX_BUILDING)
-                return b->asked_usec + BUILD_TIMEOUT_USEC;
+                return b->asked_usec + (b->template && b->init_pidfd < 0 ? FORK_TIMEOUT_USEC : BUILD_TIMEOUT_USEC);
         if (b->state != BOX_RUNNING)
                 return 0;
         return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + SAMPLE_PERIOD_USEC);

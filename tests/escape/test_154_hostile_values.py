@@ -77,7 +77,6 @@ LARGE = {
     "repr": "class A:\n    def __repr__(self): return 'x' * (1 << 30)\nA()",
     "png": "class A:\n    def _repr_png_(self): return b'x' * (1 << 30)\nA()",
     "html in parts": "class A:\n    def _repr_html_(self): return ''.join(['x' * (1 << 20)] * 1024)\nA()",
-    "list": "[list(range(1000))] * 1000000",
     "message of an exception": "raise ValueError('x' * (1 << 30))",
 }
 

@@ -9,7 +9,7 @@ from hostile_sessions import good
 from session_fixtures import PYTHON, cold_sessions, has_module, own_warden, warm_sessions
 
 SOURCES = """
-import json, os, random, secrets, ssl, tempfile, uuid, ctypes, email.utils, multiprocessing.process, asyncio, hashlib, threading, string
+import json, os, random, secrets, ssl, tempfile, uuid, ctypes, email.utils, multiprocessing.process, string
 libc = ctypes.CDLL(None)
 made = uuid.uuid1()
 got = {
@@ -57,7 +57,7 @@ def test_random_sources(warm_sessions):
 
 @pytest.mark.skipif(not has_module("numpy"), reason=f"numpy is not installed for {PYTHON}")
 def test_random_sources_of_numpy(warm_sessions):
-    assert_all_differ(draw(warm_sessions, 60, SOURCES + NUMPY + TELL, template="python-data"), 60)
+    assert_all_differ(draw(warm_sessions, 40, SOURCES + NUMPY + TELL, template="python-data"), 40)
 
 
 def test_order_of_runs_is_no_seed(warm_sessions):

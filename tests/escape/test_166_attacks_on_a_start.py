@@ -58,7 +58,7 @@ def test_starts_under_attack(sessions, witness):
     hunters = [session.context() for _ in range(2)]  # who are strangers to each other as well
     for name, hunter in zip(("report1", "report2"), hunters):
         good(hunter, HUNT + f"if os.fork() == 0: hunt({name!r})")
-    for i in range(30):
+    for i in range(30 if sessions.is_warm else 15):
         context = session.context("python" if i % 3 else "bash")
         if i % 3:
             result = good(context, "import os\nstatus = open('/proc/self/status').read()\n(" + str(i) + ", [l.split()[1] for l in status.split('\\n') if l.startswith(('Cap', 'NoNewPrivs', 'Seccomp:'))])")

@@ -23,7 +23,12 @@ struct entry {
         struct template_key key;
         int channel; /* readable when it has ended */
         char note[TEMPLATE_WHY_MAX];
+        uint64_t failed_usec; /* when it could not be started; 0: it could */
+        char why[TEMPLATE_WHY_MAX];
 };
+
+/* One that could not be started is not tried again with every session: its imports may take long to fail. */
+#define AGAIN_AFTER_USEC 60000000ULL
 
 static struct {
         pthread_mutex_t mutex;
@@ -185,9 +190,14 @@ int template_ensure(const struct template *t, const struct native_host *host, bo
         if (!e) {
                 snprintf(why, TEMPLATE_WHY_MAX, "more than %d templates", TEMPLATES_MAX);
                 r = -E2BIG;
+        } else if (e->failed_usec > 0 && monotonic_usec() - e->failed_usec < AGAIN_AFTER_USEC) {
+                memcpy(why, e->why, TEMPLATE_WHY_MAX);
+                r = -EAGAIN;
         } else if (!is_alive(e)) {
                 e->channel = safe_close(e->channel);
                 r = start(t, host, e, why);
+                e->failed_usec = r < 0 ? monotonic_usec() : 0;
+                memcpy(e->why, why, TEMPLATE_WHY_MAX);
         }
         if (r == 0)
                 memcpy(note, e->note, TEMPLATE_WHY_MAX);
