@@ -27,7 +27,7 @@ def test_printed(sessions, witness):
                                                     ("node", "process.stdout.write('{0}'); process.stderr.write('{0}'); throw new TypeError('7')", "7")],
                          ids=["bash", "node"])
 def test_printed_by_others(sessions, language, code, status):
-    context = sessions.context(language=language)
+    context = sessions.context({"mem_limit": "1g"}, language=language)
     result = context.run(code.format(PRINTED.decode().replace("\n", "\\n")))
     assert (result.verdict, result.results, result.kept) == ("error", [], True) and status in result.error["value"], result
     assert result.stdout == PRINTED == result.stderr

@@ -71,13 +71,13 @@ def test_errors_by_frames(sessions, witness):
 @pytest.mark.parametrize("language, code", [("bash", r"printf 'a\xff\x00\xed\xa0\x80b'"), ("node", "process.stdout.write(Buffer.from('61ff00eda08062', 'hex'))")],
                          ids=["bash", "node"])
 def test_others(sessions, language, code):
-    result = good(sessions.context(language=language), code)
+    result = good(sessions.context({"mem_limit": "1g"}, language=language), code)
     assert result.stdout == b"a\xff\0\xed\xa0\x80b" == stream(result, "stdout")
 
 
 def test_node_surrogates(sessions):
     """A string of JavaScript may have half a pair."""
-    context = sessions.context(language="node")
+    context = sessions.context({"mem_limit": "1g"}, language="node")
     assert good(context, "'a\\ud800b'").json["results"]
     failed = context.run("throw new Error('\\ud800')")
     failed.json["error"]["value"].encode("utf-8")

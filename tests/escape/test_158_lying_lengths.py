@@ -82,7 +82,7 @@ NODE = "require('fs').writeSync(20, 'D 1 -1\\n'); while (true);"
 
 @pytest.mark.parametrize("language, code, sign", [("bash", BASH, "echo 7"), ("node", NODE, "console.log(7)")], ids=["bash", "node"])
 def test_others(sessions, language, code, sign):
-    context = sessions.context(language=language)
+    context = sessions.context({"mem_limit": "1g"}, language=language)
     result = context.run(code)
     assert (result.verdict, result.kept) == ("error", False) and "control" in result.message, result
     assert good(context, sign).out == "7\n"

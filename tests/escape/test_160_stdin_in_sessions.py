@@ -81,7 +81,7 @@ def test_descriptor_stays_out_of_the_box(sessions, witness):
 
 @pytest.mark.parametrize("language, code", [("bash", "cat"), ("node", "process.stdout.write(require('fs').readFileSync(0))")], ids=["bash", "node"])
 def test_others(sessions, language, code):
-    context = sessions.context(language=language)
+    context = sessions.context({"mem_limit": "1g"}, language=language)
     data = bytes(range(256)) * 1024
     assert good(context, code, stdin=data).stdout == data
     assert good(context, code).stdout == b""

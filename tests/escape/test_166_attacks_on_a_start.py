@@ -11,7 +11,7 @@ import pytest
 from conftest import host_mounts, wait_until
 from hostile_sessions import good, own_warden_process, witness
 from session_fixtures import own_warden, sessions
-from sessions import Refused
+from sessions import Refused, Session, call_as_user
 
 # A process that tries every number near its own. What it finds is written to a file, each kind once.
 HUNT = r"""
@@ -52,30 +52,53 @@ def facts_of_the_host():
     return {"mounts": host_mounts(), "hostname": os.uname().nodename, "cwd": os.getcwd(), "uid": os.getuid(), "cgroup": open("/proc/self/cgroup").read()}
 
 
-def test_starts_under_attack(sessions, witness):
-    host, warden = facts_of_the_host(), own_warden_process()
-    session = sessions({"timeout": "10s"})
+FACTS = "[l.split()[1] for l in open('/proc/self/status') if l.startswith(('Cap', 'NoNewPrivs', 'Seccomp:'))]"
+
+
+def hunt_starts(session, n):
+    """Starts n contexts, and programs, under the eyes of two hunters. What the hunters say, and how many targets were not locked in."""
     hunters = [session.context() for _ in range(2)]  # who are strangers to each other as well
     for name, hunter in zip(("report1", "report2"), hunters):
         good(hunter, HUNT + f"if os.fork() == 0: hunt({name!r})")
-    for i in range(30 if sessions.is_warm else 15):
+    wrong = []
+    for i in range(n):
         context = session.context("python" if i % 3 else "bash")
         if i % 3:
-            result = good(context, "import os\nstatus = open('/proc/self/status').read()\n(" + str(i) + ", [l.split()[1] for l in status.split('\\n') if l.startswith(('Cap', 'NoNewPrivs', 'Seccomp:'))])")
-            assert result.text == f"({i}, {['0' * 16] * 5 + ['1', '2']})", result
+            result = good(context, f"{i}, {FACTS}")
+            wrong += [result.text] if result.text != f"({i}, {['0' * 16] * 5 + ['1', '2']})" else []
         else:
             assert good(context, f"echo {i}").out == f"{i}\n"
         context.close()
         if i % 5 == 0:
             assert session.run("sh", "echo here").out == "here\n"
     session.write("stop", b"")
-    for name in (b"report1", b"report2"):
-        assert wait_until(lambda: name in session.list()), "the hunter is dead"
-        tries, holes, seen = json.loads(session.read(name.decode()))
+    assert wait_until(lambda: {b"report1", b"report2"} <= session.list().keys()), "a hunter is dead"
+    return [json.loads(session.read(name)) for name in ("report1", "report2")], wrong
+
+
+def judge(reports, wrong):
+    assert not wrong, wrong
+    for tries, holes, seen in reports:
         assert tries > 100, "the attack was too slow to mean anything"
         assert holes == [], (holes, seen)
-        assert any(line.startswith("signal 9 EPERM") for line in seen), "it has met nobody"
+        assert "signal 9 EPERM" in seen, "it has met nobody"
+
+
+def test_starts_under_attack(sessions, witness):
+    host, warden = facts_of_the_host(), own_warden_process()
+    judge(*hunt_starts(sessions({"timeout": "10s"}), 30 if sessions.is_warm else 15))
     assert facts_of_the_host() == host and own_warden_process() == warden
+
+
+def user_hunt(weaker):
+    """Runs as the user: see call_as_user()."""
+    with Session({"timeout": "10s", "allow_weaker": weaker} if weaker else {"timeout": "10s"}) as session:
+        return hunt_starts(session, 10)
+
+
+def test_starts_of_an_ordinary_user(user_box, missing_controls):
+    """His boxes, and whoever starts in them, have one uid from the first moment on."""
+    judge(*call_as_user("test_166_attacks_on_a_start", "user_hunt", missing_controls("user"), environ={"PYTHONPATH": os.path.dirname(__file__)}))
 
 
 def test_hunters_see_a_target(sessions):

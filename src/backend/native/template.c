@@ -23,12 +23,13 @@ struct entry {
         struct template_key key;
         int channel; /* readable when it has ended */
         char note[TEMPLATE_WHY_MAX];
-        uint64_t failed_usec; /* when it could not be started; 0: it could */
+        uint64_t again_usec; /* it could not be started: not tried before this */
         char why[TEMPLATE_WHY_MAX];
 };
 
-/* One that could not be started is not tried again with every session: its imports may take long to fail. */
-#define AGAIN_AFTER_USEC 60000000ULL
+/* One that could not be started is not tried with every session when its imports take long to fail: for so many times as long
+ * as that took sessions do without. */
+#define AGAIN_AFTER_TIMES 10
 
 static struct {
         pthread_mutex_t mutex;
@@ -190,13 +191,15 @@ int template_ensure(const struct template *t, const struct native_host *host, bo
         if (!e) {
                 snprintf(why, TEMPLATE_WHY_MAX, "more than %d templates", TEMPLATES_MAX);
                 r = -E2BIG;
-        } else if (e->failed_usec > 0 && monotonic_usec() - e->failed_usec < AGAIN_AFTER_USEC) {
+        } else if (monotonic_usec() < e->again_usec) {
                 memcpy(why, e->why, TEMPLATE_WHY_MAX);
                 r = -EAGAIN;
         } else if (!is_alive(e)) {
+                uint64_t began = monotonic_usec();
                 e->channel = safe_close(e->channel);
                 r = start(t, host, e, why);
-                e->failed_usec = r < 0 ? monotonic_usec() : 0;
+                uint64_t now = monotonic_usec();
+                e->again_usec = r < 0 ? now + (now - began) * AGAIN_AFTER_TIMES : 0;
                 memcpy(e->why, why, TEMPLATE_WHY_MAX);
         }
         if (r == 0)
