@@ -20,6 +20,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox")).absolute()
 LAYERS_BINARY = os.environ.get("GLOVEBOX_LAYERS_BINARY")
+# What the caller has set; tests that load the library set more, for themselves.
+GIVEN = {name: os.environ[name] for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_CONFIG_DIR") if name in os.environ}
 ATTACK_SOURCE = ROOT / "tests/escape/attack.c"
 USER = 65533
 IS_ROOT = os.geteuid() == 0
@@ -133,8 +135,7 @@ class Box:
 
     def __init__(self, who, attack_dir, scratch, binary=BINARY, environ=None):
         self.who, self.attack_dir, self.scratch, self.binary = who, attack_dir, scratch, binary
-        kept = {name: os.environ[name] for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_CONFIG_DIR") if name in os.environ}
-        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **kept, **(environ or {})}
+        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **GIVEN, **(environ or {})}
         self.ids = {"user": USER, "group": USER, "extra_groups": []} if who == "user" and IS_ROOT else {}
         self.uid = USER if who == "user" and IS_ROOT else os.geteuid()
         self.weaker = []

@@ -73,6 +73,8 @@ _noreturn_ void runner_init(int socket, int warden, bool seccomp)
 {
         char kept;
 
+        /* From the first moment: giving up capabilities does not clear it. Set again below, where it must hold. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (read(socket, &kept, 1) != 1)
                 _exit(1);
         send_proc(socket);

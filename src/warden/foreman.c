@@ -53,6 +53,7 @@ static _noreturn_ void shell_main(const struct foreman_order *made)
         prctl(PR_SET_DUMPABLE, 0);
         setup_check(&s, negative(setresgid(s.gid, s.gid, s.gid)), "take the session's group");
         setup_check(&s, negative(setresuid(s.uid, s.uid, s.uid)), "take the session's user");
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of user, which clears it */
         setup_check(&s, negative(sethostname("glovebox", 8)), "set the box's host name");
         int proc = mount_new_proc();
         setup_check(&s, proc, "mount /proc in the session");

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from hostile_sessions import FRAMES, assert_works, good, witness
-from session_fixtures import own_warden, sessions, warm_sessions
+from session_fixtures import cold_sessions, own_warden, sessions, warm_sessions
 
 PRINTED = b"R 1 15\ntext/plain 2\n42D 1 11\nstatus 2\nok" + b'\n{"verdict":{"kind":"ok"}}\n\ndata: x\n' + b"Y 0 0\n"
 
@@ -88,8 +88,17 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_frames_that_break_a_rule(sessions, what):
-    context = sessions.context()
+def test_frames_that_break_a_rule(warm_sessions, what):
+    assert_ended(warm_sessions.context(), what)
+
+
+def test_frames_of_a_fresh_one_that_break_a_rule(cold_sessions):
+    context = cold_sessions.context()
+    for what in ("end of a later run", "two results", "end without a word"):
+        assert_ended(context, what)
+
+
+def assert_ended(context, what):
     result = context.run(FRAMES + f"x = 1\nsend({BROKEN[what]})\nimport time\ntime.sleep(9)")
     assert (result.verdict, result.kept) == ("error", False) and "control" in result.message, result
     fresh = good(context, "'x' in globals()")

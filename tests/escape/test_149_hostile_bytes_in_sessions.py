@@ -7,7 +7,7 @@ import json
 
 import pytest
 from hostile_sessions import FRAMES, good, witness
-from session_fixtures import own_warden, sessions
+from session_fixtures import own_warden, sessions, warm_sessions
 from test_149_hostile_bytes import CASES
 
 
@@ -42,9 +42,9 @@ TEXTS = ["a\0b", "\udcff\ud800", "\ufeffx", "\u2028\u2029", "\x1b]52;c;x\x07", "
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=ascii)
-def test_texts(sessions, text):
+def test_texts(warm_sessions, text):
     """As the value, in the name of an exception, and in its message."""
-    context = sessions.context()
+    context = warm_sessions.context()
     readable = text.encode("utf-8", "backslashreplace").decode()
     value = good(context, f"class A:\n    def __repr__(self): return {text!a}\nA()")
     assert value.value == {"text/plain": readable.encode()}

@@ -6,7 +6,7 @@ import os
 
 import pytest
 from hostile_sessions import FRAMES, assert_works, good, witness
-from session_fixtures import own_warden, sessions
+from session_fixtures import cold_sessions, own_warden, sessions, warm_sessions
 
 # The interpreter goes on, and the next run prints as any other.
 MENDED = {
@@ -48,9 +48,17 @@ DESCRIPTORS = {
 
 
 @pytest.mark.parametrize("what", DESCRIPTORS)
-def test_descriptors(sessions, what):
+def test_descriptors(warm_sessions, what):
+    assert_goes_on(warm_sessions({"timeout": "5s"}), what)
+
+
+@pytest.mark.parametrize("what", ["0 to 2 closed", "channel closed", "channel is an endless file", "everything closed"])
+def test_descriptors_of_a_fresh_one(cold_sessions, what):
+    assert_goes_on(cold_sessions({"timeout": "5s"}), what)
+
+
+def assert_goes_on(session, what):
     """Whatever the run says of itself, its interpreter or a fresh one takes the next code, and runs it."""
-    session = sessions({"timeout": "5s"})
     context = session.context()
     good(context, "import os, fcntl")
     first = context.run(DESCRIPTORS[what])

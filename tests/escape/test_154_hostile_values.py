@@ -4,7 +4,7 @@ it is computed inside, under the limits of the run, and comes as bytes.
 """
 import pytest
 from hostile_sessions import assert_works, good, memory_of, witness
-from session_fixtures import own_warden, sessions
+from session_fixtures import cold_sessions, own_warden, sessions, warm_sessions
 
 LIAR = """
 class Meta(type):
@@ -51,10 +51,18 @@ VALUES = {
 
 
 @pytest.mark.parametrize("what", VALUES)
-def test_values(sessions, what):
-    """The interpreter goes on after each of them, unless it was a part of the interpreter that was made a lie."""
+def test_values(warm_sessions, what):
+    assert_survives(warm_sessions.context({"timeout": "5s"}), what)
+
+
+@pytest.mark.parametrize("what", ["raises", "is recursive", "is a liar", "fails with a liar"])
+def test_values_in_a_fresh_one(cold_sessions, what):
+    assert_survives(cold_sessions.context({"timeout": "5s"}), what)
+
+
+def assert_survives(context, what):
+    """The interpreter goes on after each of them."""
     code, verdict, expected = VALUES[what]
-    context = sessions.context({"timeout": "5s"})
     good(context, "mark = 1")
     result = context.run(code)
     assert result.verdict == verdict if verdict else result.verdict in ("ok", "error"), result

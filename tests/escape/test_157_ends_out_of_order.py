@@ -66,7 +66,7 @@ def test_whole_frames_of_the_dead(sessions, witness):
 def test_end_and_death(sessions, witness):
     """An end, and then the process dies at once: either is the end of the run, and the next one is told that all is new."""
     context = sessions.context()
-    for _ in range(20):
+    for _ in range(20 if sessions.is_warm else 5):
         first = context.run(FRAMES + "x = 1\nsend(frame(b'D', n, ok))\n_os.kill(_os.getpid(), 9)")
         assert (first.verdict, first.signal) in (("ok", 0), ("error", 9)), first
         second = context.run("'x' in globals()")

@@ -3,7 +3,7 @@
 never whole => the interpreter is ended or times out, the host's memory is bounded, and it goes on.
 """
 import pytest
-from hostile_sessions import FRAMES, assert_works, cancel_after, good, memory_of, own_warden_process, witness
+from hostile_sessions import FRAMES, cancel_after, good, memory_of, own_warden_process, witness
 from session_fixtures import own_warden, sessions, warm_sessions
 
 LINES = {

@@ -2,7 +2,6 @@
 """159, in sessions. A fork answers in its parent's place, by coming back into the runner, and by frames of its own => by
 itself it says nothing; and what ends the run is the parent's process, in the kernel's word.
 """
-import pytest
 from hostile_sessions import FRAMES, assert_works, cancel_after, good, witness
 from session_fixtures import own_warden, sessions
 

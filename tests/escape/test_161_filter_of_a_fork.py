@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 
-import pytest
 from conftest import Attack
 from hostile_sessions import good
 from session_fixtures import cold_sessions, own_warden, warm_sessions

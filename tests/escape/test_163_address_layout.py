@@ -4,7 +4,6 @@ with `warm: false` it differs, and the layouts of warden and front are never the
 """
 import json
 
-import pytest
 from conftest import needs_root
 from hostile_sessions import good, own_warden_process
 from session_fixtures import cold_sessions, own_warden, warm_sessions

@@ -5,7 +5,6 @@ refused, and after hundreds of hostile children the memory of the template is wh
 import hashlib
 import json
 
-import pytest
 from conftest import needs_root
 from hostile_sessions import good, warm_witness
 from session_fixtures import own_warden, warm_sessions

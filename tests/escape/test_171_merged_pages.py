@@ -2,6 +2,7 @@
 """171. Code asks the kernel to merge equal pages (KSM), to learn from the time of a write what others hold => refused in forks and in
 fresh sessions, by madvise and by prctl, and none of their pages is merged.
 """
+import json
 import os
 
 import pytest
@@ -27,12 +28,13 @@ import os
 said.append(str(os.path.exists('/sys/kernel/mm/ksm')))
 try: said.append(open('/proc/self/ksm_stat').read())
 except OSError as e: said.append('hidden')
-print(said)
+import json
+print(json.dumps(said))
 """
 
 
 def test_refused(sessions):
-    said = eval(good(sessions.context(), ASK).out, {"__builtins__": {}})
+    said = json.loads(good(sessions.context(), ASK).out)
     assert said[0] in ("EINVAL", "EPERM", "EACCES") and said[3] in ("EINVAL", "EPERM"), said
     assert "ok" not in (said[0], said[2], said[3], said[4]) and said[5] == "False", said
     assert said[6] == "hidden" or "ksm_rmap_items 0" in said[6], said

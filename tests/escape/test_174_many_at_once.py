@@ -27,6 +27,18 @@ def children_of(pid):
     return found
 
 
+def count_at_rest(warden):
+    """How many children the warden has when what is made ahead is made."""
+    last = [None, 0]
+
+    def still():
+        now = len(children_of(warden))
+        last[:] = [now, last[1] + 1 if now == last[0] else 0]
+        return last[1] >= 5
+    assert wait_until(still, 10, 0.03), "it does not come to rest"
+    return last[0]
+
+
 def ask_for(sessions, n, keep):
     """n sessions by four threads; with keep all of them are open at the same time."""
     answers, refusals, failures, opened = [], [], [], []
@@ -60,8 +72,7 @@ def test_two_hundred_open(warm_sessions):
     with warm_sessions() as first:
         good(first.context(), "1")
     warden = own_warden_process()
-    wait_until(lambda: memory_of(warden) and False, 0.3)
-    processes, memory = len(children_of(warden)), memory_of(warden)
+    processes, memory = count_at_rest(warden), memory_of(warden)
     began = time.monotonic()
     answers, opened = ask_for(warm_sessions, 200, True)
     assert len(answers) > 100 and time.monotonic() - began < 30
