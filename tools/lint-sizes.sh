@@ -9,7 +9,7 @@ file_max=700
 function_max=90
 # With the host's privilege: boxes, sessions, templates and what is made ahead. It was 1000 lines when there were only boxes;
 # what can leave it should.
-privileged_max=2800
+privileged_max=2850
 part_max=1200
 status=0
 

@@ -27,6 +27,7 @@
 
 #define REMOVE_TIMEOUT_USEC 2000000ULL
 #define REAP_ROUND_MSEC 5
+#define REAP_TIMEOUT_USEC 2000000ULL
 
 static LOOP_TABLE struct box boxes[BOXES_MAX];
 static size_t n_boxes; /* none after these is in use */
@@ -84,8 +85,9 @@ static void reap_init(const struct box *b)
 {
         siginfo_t info = {0};
         struct pollfd end = {.fd = b->init_pidfd, .events = POLLIN};
+        uint64_t give_up = monotonic_usec() + REAP_TIMEOUT_USEC; /* then it is a stray itself, and nobody waits for it */
 
-        while (b->init_pidfd >= 0 && waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | __WALL) == 0 && info.si_pid == 0) {
+        while (monotonic_usec() < give_up && b->init_pidfd >= 0 && waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | __WALL) == 0 && info.si_pid == 0) {
                 session_reap_strays();
                 if (b->template)
                         template_pump(b->template); /* a child may have been forked into it just now */

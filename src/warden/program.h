@@ -22,6 +22,7 @@ struct program {
         bool deferred;           /* asked for before its box stood */
         bool compiling;          /* it is the compiler that runs */
         bool early;              /* ready before its box was */
+        bool ordered;            /* a template was told to fork it: before that nobody can have done so */
         bool locked;             /* forked from a template: it says that it has locked itself in */
         uint32_t number;         /* of the order to the template */
         pid_t entrant_pid;       /* who enters the box with it; 0: reaped */

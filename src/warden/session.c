@@ -258,13 +258,11 @@ static void tick_box(struct box *b, void *data)
         box_settle(b);
 }
 
-static bool is_known(pid_t pid);
-
 void session_reap_strays(void)
 {
         siginfo_t info = {0};
 
-        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0 && !is_known(info.si_pid)) {
+        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0 && !session_knows(info.si_pid)) {
                 waitpid(info.si_pid, NULL, __WALL);
                 info = (siginfo_t){0};
         }
@@ -276,8 +274,15 @@ static void give_up(struct program *p, void *data)
         struct template *template = p->box->template;
 
         /* A template that does not answer is of no use to anybody: its end fails the order. */
-        if (p->state == PROGRAM_STARTING && p->warm && p->pidfd < 0 && template && t->now_usec - p->asked_usec >= FORK_TIMEOUT_USEC)
+        bool late = p->state == PROGRAM_STARTING && p->warm && template && t->now_usec - p->asked_usec >= FORK_TIMEOUT_USEC;
+        if (late)
                 template_kill(template);
+        if (late && p->pidfd >= 0) { /* or said something that does not fit */
+                p->failed = true;
+                error_set(&p->error, GB_E_LOST, ETIMEDOUT, "the template's child does not come up");
+                program_stop(p, WARDEN_STOP_NONE);
+                return;
+        }
 
         if (p->state != PROGRAM_STARTING || t->now_usec - p->asked_usec < BUILD_TIMEOUT_USEC)
                 return;
@@ -315,7 +320,7 @@ static void known_as_program(struct program *p, void *data)
         k->yes = k->yes || k->pid == p->entrant_pid || k->pid == p->pid;
 }
 
-static bool is_known(pid_t pid)
+bool session_knows(pid_t pid)
 {
         struct known k = {.pid = pid};
 

@@ -15,6 +15,8 @@ int session_start(struct box *b, const struct box_spec *spec, int *fds, gb_error
 void box_settle(struct box *b);
 /* Ends and reaps the programs of a session. */
 void session_end_programs(struct box *b);
+/* Whether somebody waits for this child of ours already. */
+bool session_knows(pid_t pid);
 /* Reaps children that somebody else made for us and nobody keeps a pidfd of: processes that only set up others. */
 void session_reap_strays(void);
 /* Looks at the boxes that may have passed a limit, and ends processes nobody waits for. */

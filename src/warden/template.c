@@ -262,6 +262,7 @@ int template_fork(struct template *t, struct program *p, gb_error *err)
         n += (int)order.n_join;
         if (r == 0) {
                 r = message_send(t->orders, &order, sizeof(order), fds, n);
+                p->ordered = r == 0;
                 if (r < 0)
                         error_set(err, GB_E_LOST, -r, "the template is gone");
         }
@@ -288,12 +289,13 @@ static void end_child(int pidfd)
                 ;
 }
 
-/* A process whose number is safe until we reap it. */
+/* A process whose number is safe until we reap it, and that nobody else waits for: what a template sends may be
+ * its own. */
 static bool is_our_child(int pidfd)
 {
         siginfo_t info;
 
-        return waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+        return !session_knows(inside_pid(pidfd)) && waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
 static void take_answer(struct template *t, struct fork_answer *answer, int *fds, int n_fds)
@@ -307,7 +309,7 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
                 return;
         }
         struct program *p = program_by_number(answer->number);
-        bool wanted = p && p->box->template == t;
+        bool wanted = p && p->box->template == t && p->ordered && !(answer->kind == FORK_FORKED && p->pidfd >= 0);
         if (n_fds == 1 && !is_our_child(fds[0]))
                 return; /* the template lies */
         if (n_fds == 1 && (answer->kind == FORK_MIDDLE || (answer->kind == FORK_FORKED && !wanted)))

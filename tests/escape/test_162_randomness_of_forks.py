@@ -9,7 +9,7 @@ from hostile_sessions import good
 from session_fixtures import PYTHON, cold_sessions, has_module, own_warden, warm_sessions
 
 SOURCES = """
-import json, os, random, secrets, ssl, tempfile, uuid, ctypes, email.utils, multiprocessing.process, string
+import json, os, random, secrets, ssl, tempfile, uuid, ctypes, multiprocessing.process, string
 libc = ctypes.CDLL(None)
 made = uuid.uuid1()
 got = {
@@ -17,7 +17,7 @@ got = {
     'gauss': random.gauss(0, 1), 'system': random.SystemRandom().random(), 'secrets': secrets.token_hex(16), 'urandom': os.urandom(16).hex(), 'getrandom': os.getrandom(16).hex(),
     'uuid1': str(made), 'node': uuid.getnode(), 'uuid4': str(uuid.uuid4()), 'mktemp': tempfile.mktemp(), 'mkdtemp': tempfile.mkdtemp(), 'mkstemp': tempfile.mkstemp()[1],
     'names': next(tempfile._get_candidate_names()), 'ssl': ssl.RAND_bytes(16).hex(), 'authkey': multiprocessing.process.current_process().authkey.hex(),
-    'message': email.utils.make_msgid(), 'shuffle': str(random.sample(range(100), 30)),
+    'shuffle': str(random.sample(range(100), 30)),
 }
 try: got['arc4random'] = ''.join('%08x' % libc.arc4random() for i in range(3))
 except AttributeError: pass
@@ -57,7 +57,7 @@ def test_random_sources(warm_sessions):
 
 @pytest.mark.skipif(not has_module("numpy"), reason=f"numpy is not installed for {PYTHON}")
 def test_random_sources_of_numpy(warm_sessions):
-    assert_all_differ(draw(warm_sessions, 40, SOURCES + NUMPY + TELL, template="python-data"), 40)
+    assert_all_differ(draw(warm_sessions, 20, SOURCES + NUMPY + TELL, template="python-data"), 20)
 
 
 def test_order_of_runs_is_no_seed(warm_sessions):

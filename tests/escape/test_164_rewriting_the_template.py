@@ -134,8 +134,8 @@ def test_template_is_what_it_was(warm_sessions, warm_witness):
     by_itself = first.changed(second)
     assert len(by_itself) <= 16, "pages that serving changes: its order, and what lies beside"
     answers = []
-    open_close(ATTACK, 60, lambda result: answers.append(json.loads(result.out)))
-    open_close(SHARED, 110, lambda result: answers.append(result.out))
+    open_close(ATTACK, 40, lambda result: answers.append(json.loads(result.out)))
+    open_close(SHARED, 130, lambda result: answers.append(result.out))
     dead = []
     open_close(STORM, 30, lambda result: dead.append((result.verdict, result.signal > 0, int(result.out or 0) > 1 << 20)))
     assert set(dead) == {("error", True, True)}, dead

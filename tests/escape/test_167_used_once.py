@@ -48,7 +48,7 @@ def test_hundred_sessions(warm_sessions):
     verdicts = set()
     for n, end in zip(range(100), itertools.cycle(ENDS)):
         # Those that time out cost their time.
-        if "sleep" in end and n > 40:
+        if "sleep" in end and n > 20:
             end = "1"
         with warm_sessions({"timeout": "60ms"} if "sleep" in end else None) as session:
             context = session.context()

@@ -68,7 +68,7 @@ def fork_many(sessions, n, code, expected, **options):
 
 
 def test_one_thread(warm_sessions):
-    counts = fork_many(warm_sessions, 150, USE, "1")
+    counts = fork_many(warm_sessions, 100, USE, "1")
     assert len(counts) > 20 and set(counts) == {1}, set(counts)
 
 
@@ -76,7 +76,7 @@ def test_one_thread(warm_sessions):
 def test_one_thread_with_numeric_libraries(warm_sessions):
     """They would start threads when they are loaded; their children may, afterwards."""
     code = "import numpy as np, threading\na = np.random.rand(120, 120)\nfloat(abs(a @ np.linalg.inv(a) - np.eye(120)).max()) < 1e-3"
-    counts = fork_many(warm_sessions, 30, code, "True", template="python-data")
+    counts = fork_many(warm_sessions, 16, code, "True", template="python-data")
     assert counts and set(counts) == {1}, set(counts)
     assert good(warm_sessions.context(template="python-data"), "import os\n'OPENBLAS_NUM_THREADS' in os.environ").text == "False"
 

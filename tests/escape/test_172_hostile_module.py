@@ -199,7 +199,7 @@ def test_import(image, honest):
 
 def test_false_answers(image, honest):
     """The warden hears lies about forks that nobody asked for: the template's own sessions may fail, and fail in time."""
-    for i in range(8):
+    for i in range(5):
         began = time.monotonic()
         try:
             with Session({"timeout": "3s"}, template="t-noisy", rootfs=image) as session:
@@ -214,7 +214,7 @@ def test_false_answers(image, honest):
 @pytest.mark.parametrize("name", ["exits", "raises", "killed", "orders-closed", "patched", "threaded", "foreman-killed", "foreman-stopped"])
 def test_broken_templates(image, honest, name):
     """One that does not come up, or comes up broken: a session is opened without it, or refused, soon."""
-    for i in range(2):
+    for i in range(1 if name == "foreman-stopped" else 2):
         began = time.monotonic()
         try:
             with Session({"timeout": "3s"}, template=f"t-{name}", rootfs=image) as session:
