@@ -192,7 +192,10 @@ def test_interrupt_of_the_others(sessions):
         context.interrupt()
         result = running.join()
         assert (result.verdict, result.kept) == ("cancelled", True), (language, result)
-        assert good(context, check).out == value
+        after = context.run(check)
+        if language == "javascript" and after.error and after.error["name"] == "Interrupted":
+            after = context.run(check)  # Node may hear of the signal only then (docs/contexts.md)
+        assert (after.verdict, after.out) == ("ok", value), after
 
 
 @pytest.mark.parametrize("language, short, long", [
