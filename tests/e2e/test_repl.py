@@ -403,9 +403,10 @@ def test_session_dies(terminal, own_box):
     for child in children_of(t.process.pid):
         os.kill(child, signal.SIGKILL)
     shown = plain(t.expect(PROMPT))
-    assert "lost" in shown and "the next input opens a new one" in shown
+    # Whether the session went with the interpreter may show only at the next input.
+    assert "lost" in shown and "the next input" in shown
     shown = plain(t.enter("y"))
-    assert "NameError" in shown and "the session" not in shown
+    assert "NameError" in shown
     assert t.leave() == 0
     assert own_box.run("print(1)").stdout == "1\n"  # which removes the cgroups of killed wardens
 
