@@ -25,7 +25,8 @@ check_cppcheck() {
                 --suppress=resourceLeak --suppress=memleak --suppress=leakReturnValNotUsed \
                 --suppress=readdirCalled --suppress=strtokCalled --suppress=invalidFunctionArgBool --suppress=invalidFunctionArg \
                 --suppress=missingIncludeSystem --suppress=nullPointer:src/cli/verify_host.c --suppress=nullPointer:src/warden/channel.c \
-                --suppress=swapcontextCalled:src/runner/python/test_image.c \
+                --suppress=swapcontextCalled:src/runner/python/test_image.c --suppress=getcontextCalled:src/runner/python/test_image.c \
+                --suppress=makecontextCalled:src/runner/python/test_image.c \
                 -Isrc -Iinclude src
 }
 
