@@ -13,7 +13,7 @@ union control {
         struct cmsghdr align;
 };
 
-int message_send(int socket, const void *data, size_t size, const int *fds, int n_fds)
+static int send_with(int flags, int socket, const void *data, size_t size, const int *fds, int n_fds)
 {
         union control control = {0};
         struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
@@ -32,9 +32,19 @@ int message_send(int socket, const void *data, size_t size, const int *fds, int 
                 memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)n_fds);
         }
         do
-                n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+                n = sendmsg(socket, &msg, MSG_NOSIGNAL | flags);
         while (n < 0 && errno == EINTR);
         return n < 0 ? -errno : 0;
+}
+
+int message_send(int socket, const void *data, size_t size, const int *fds, int n_fds)
+{
+        return send_with(0, socket, data, size, fds, n_fds);
+}
+
+int message_send_now(int socket, const void *data, size_t size, const int *fds, int n_fds)
+{
+        return send_with(MSG_DONTWAIT, socket, data, size, fds, n_fds);
 }
 
 ssize_t message_receive(int socket, int flags, void *data, size_t size, int fds[static BOX_FDS_MAX], int *n_fds)

@@ -28,6 +28,7 @@ struct box {
         struct box_spec spec;
         bool session;              /* it stays when a program ends */
         bool peopled;              /* of a template: children may be forked into it */
+        bool active;               /* of a session: a program of it has a run, as the last tick saw it */
         bool stopping;             /* its programs go with it */
         struct channel *channel;   /* who hears of it; NULL: nobody yet */
         struct program *parked;    /* waits in it for the first who wants one; NULL: nobody */

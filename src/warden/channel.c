@@ -82,7 +82,9 @@ void channel_send(struct channel *c, struct warden_event *event, const int *fds,
                 return;
         event->version = WARDEN_PROTOCOL_VERSION;
         event->t_usec = monotonic_usec();
-        (void)message_send(c->fd, event, sizeof(*event), fds, n_fds); /* a front that is gone shows at its socket */
+        /* A front that is gone shows at its socket. One that does not read is treated as if it were: nobody else shall wait for it. */
+        if (message_send_now(c->fd, event, sizeof(*event), fds, n_fds) == -EAGAIN)
+                shutdown(c->fd, SHUT_RDWR);
 }
 
 static void refuse(struct channel *c, const gb_error *error)

@@ -221,13 +221,6 @@ struct tick {
 
 static uint64_t last_tick_usec;
 
-static void look_at_program(struct program *p, void *data)
-{
-        bool *active = data;
-
-        *active = *active || program_is_active(p);
-}
-
 static void end_for_disk(struct program *p, void *data)
 {
         program_stop(p, WARDEN_STOP_DISK);
@@ -235,11 +228,9 @@ static void end_for_disk(struct program *p, void *data)
 
 static void look_at_session(struct box *b)
 {
-        bool active = false;
-
-        program_for_each(b, look_at_program, &active);
-        if (!active)
+        if (!b->active)
                 return;
+        b->active = false;
         box_measure(b);
         if (b->report.stats.oom_kills > b->oom_kills_known)
                 program_end_for_memory(b);
@@ -268,13 +259,17 @@ void session_reap_strays(void)
         }
 }
 
-static void give_up(struct program *p, void *data)
+/* One pass over all programs: which sessions have a run, who still waits for a template, who waits in vain. */
+static void tick_program(struct program *p, void *data)
 {
         const struct tick *t = data;
         struct template *template = p->box->template;
 
+        p->box->active = p->box->active || program_is_active(p);
+        if (p->deferred && p->box->peopled)
+                start_deferred(p, NULL);
         /* A template that does not answer is of no use to anybody: its end fails the order. */
-        bool late = p->state == PROGRAM_STARTING && p->warm && template && t->now_usec - p->asked_usec >= FORK_TIMEOUT_USEC;
+        bool late = p->state == PROGRAM_STARTING && p->ordered && template && t->now_usec - MAX(p->asked_usec, template->heard_usec) >= FORK_TIMEOUT_USEC;
         if (late)
                 template_kill(template);
         if (late && p->pidfd >= 0) { /* or said something that does not fit */
@@ -295,7 +290,7 @@ void session_tick(uint64_t now_usec)
 {
         struct tick t = {.now_usec = now_usec};
 
-        program_for_each(NULL, give_up, &t);
+        program_for_each(NULL, tick_program, &t);
         last_tick_usec = now_usec;
         box_for_each(tick_box, &t);
         session_reap_strays();

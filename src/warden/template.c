@@ -201,8 +201,8 @@ int template_make_shell(struct template *t, struct box *b, gb_error *err)
         b->host_gid = own->gid_outside + slot;
         b->socket = pair[0];
         loop_watch(b->socket, LOOP_BOX_FRAME, b);
-        int r = message_send(t->foreman, &order, sizeof(order), &theirs, 1);
-        return r < 0 ? error_set(err, GB_E_LOST, -r, "the template's foreman is gone") : 0;
+        int r = message_send_now(t->foreman, &order, sizeof(order), &theirs, 1);
+        return r < 0 ? error_set(err, GB_E_LOST, -r, "the template's foreman is gone, or does not keep up") : 0;
 }
 
 /* ---- forks ---- */
@@ -227,6 +227,14 @@ static int open_namespaces(struct box *b, int *ret, gb_error *err)
         return sys_pidfd_send_signal(b->init_pidfd, 0) < 0 ? error_set(err, GB_E_LOST, errno, "the session is gone") : 0;
 }
 
+/* Whether its socket has room. Both sides would wait for each other for ever if we waited for it. */
+static bool can_take_order(const struct template *t)
+{
+        struct pollfd p = {.fd = t->orders, .events = POLLOUT};
+
+        return t->orders < 0 || poll(&p, 1, 0) != 0;
+}
+
 int template_fork(struct template *t, struct program *p, gb_error *err)
 {
         struct box *b = p->box;
@@ -237,9 +245,9 @@ int template_fork(struct template *t, struct program *p, gb_error *err)
         int fds[BOX_FDS_MAX], n = FORK_REST, n_join = 0;
 
         p->warm = true;
-        p->deferred = b->state == BOX_BUILDING && b->proc < 0;
+        p->deferred = (b->state == BOX_BUILDING && b->proc < 0) || !can_take_order(t);
         if (p->deferred)
-                return 0;
+                return 0; /* it is tried again when the root stands, and with every tick */
         order.number = p->number;
         memset(fds, -1, sizeof(fds));
         int r = open_namespaces(b, fds, err);
@@ -261,10 +269,10 @@ int template_fork(struct template *t, struct program *p, gb_error *err)
         order.n_join = (uint32_t)MAX(n_join, 0);
         n += (int)order.n_join;
         if (r == 0) {
-                r = message_send(t->orders, &order, sizeof(order), fds, n);
+                r = message_send_now(t->orders, &order, sizeof(order), fds, n);
                 p->ordered = r == 0;
                 if (r < 0)
-                        error_set(err, GB_E_LOST, -r, "the template is gone");
+                        error_set(err, GB_E_LOST, -r, "the template is gone, or does not keep up");
         }
         for (int i = 0; i < n; i++)
                 if (i != FORK_REST || b->ruleset < 0)
@@ -298,9 +306,18 @@ static bool is_our_child(int pidfd)
         return !session_knows(inside_pid(pidfd)) && waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
+/* It may come from an image: nothing of it shall drive a terminal, or break a message. */
+static void make_plain(char *text, size_t size)
+{
+        text[size - 1] = '\0';
+        for (; *text; text++)
+                if (*text < ' ' || *text > '~')
+                        *text = '?';
+}
+
 static void take_answer(struct template *t, struct fork_answer *answer, int *fds, int n_fds)
 {
-        answer->what[sizeof(answer->what) - 1] = '\0';
+        make_plain(answer->what, sizeof(answer->what));
         if (answer->kind == FORK_READY && t->state == TEMPLATE_STARTING) {
                 struct warden_event event = {.kind = WARDEN_READY};
                 t->state = TEMPLATE_READY;
@@ -316,6 +333,7 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
                 end_child(fds[0]);
         if (!wanted)
                 return;
+        t->heard_usec = monotonic_usec();
         if (answer->kind == FORK_FORKED && n_fds == 1 && p->pidfd < 0) {
                 p->pidfd = TAKE_FD(fds[0]);
                 p->pid = inside_pid(p->pidfd);

@@ -18,6 +18,7 @@ struct template {
         struct box *box; /* it lives in */
         struct channel *channel;
         int foreman, orders; /* sockets */
+        uint64_t heard_usec; /* when it last did what it was told */
         uint32_t pool;       /* how many to have ready */
         uint32_t next_slot;  /* of the uids that are mapped in its user namespace */
 

@@ -120,6 +120,10 @@ static void read_complaint(int fd, char *why)
         while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' '))
                 n--;
         text[n] = '\0';
+        /* An image may have written it: nothing of it shall drive a terminal, or break a message. */
+        for (char *c = text; *c; c++)
+                if ((*c < ' ' || *c > '~') && *c != '\n')
+                        *c = '?';
         const char *line = strrchr(text, '\n');
         snprintf(why, TEMPLATE_WHY_MAX, "%.*s", TEMPLATE_WHY_MAX - 1, line ? line + 1 : text);
 }
