@@ -14,7 +14,10 @@ allowed() {
         backend) echo "base kernel policy warden/protocol.h" ;;
         engine) echo "base policy backend/backend.h" ;;
         lib) echo "base kernel policy backend engine glovebox" ;;
-        cli) echo "base kernel policy backend engine glovebox runner/probe.h" ;;
+        http | journal) echo "base" ;;
+        client) echo "base http" ;;
+        server) echo "base policy engine backend/backend.h http journal" ;;
+        cli) echo "base kernel policy backend engine glovebox client runner/probe.h" ;;
         *) echo "" ;;
         esac
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all parts of the server share. Made by main.c before any thread, and then not changed but where a lock is named. */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "journal/journal.h"
+#include "journal/tokens.h"
+#include "policy/language.h"
+#include "policy/policy.h"
+#include "policy/template.h"
+#include "server/config.h"
+
+#include <stdatomic.h>
+
+struct live;    /* sessions and runs that live: live.h */
+struct metrics; /* metrics.h */
+struct loop;    /* loop.h */
+struct workers; /* workers.h */
+
+enum server_state { SERVER_STARTING, SERVER_READY, SERVER_DRAINING };
+
+struct server {
+        struct server_config config;
+        struct policy *policy; /* of the default trust level */
+        struct languages *languages;
+        struct templates *templates;
+        struct journal *journal;
+        struct tokens *tokens;
+        struct live *live;
+        struct metrics *metrics;
+        struct loop *loop;
+        struct workers *workers;
+        _Atomic int state; /* enum server_state */
+        uint64_t started_usec; /* since 1970 */
+};
+
+#endif
