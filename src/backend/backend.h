@@ -99,13 +99,39 @@ struct box_usage {
         uint64_t oom_kills, pids_refused;
         uint64_t disk_bytes, inodes; /* in its private places now */
         bool disk_full;
+        bool cpu_known, memory_known, pids_known; /* whether the host counts them */
+        bool io_known; /* the same: bytes from and to its disks */
+        uint64_t io_read_bytes, io_write_bytes;
 };
 
 struct backend_session;
 struct backend_program;
 
+/* ---- a process that gives up its privilege ---- */
+
+#define SEPARATION_FDS_MAX 8
+
+struct separation {
+        uid_t uid; /* who it will be */
+        gid_t gid;
+        /* Called when the process has ended, by the helper that keeps the privilege; it holds the descriptors until then. */
+        void (*at_end)(void *data);
+        void *data;
+        int kept[SEPARATION_FDS_MAX]; /* borrowed */
+        size_t n_kept;
+};
+
 struct backend {
         const char *name;
+        /* For a service, before any thread and before anything else is asked of the backend: makes itself room where its manager has put it. NULL: no need. */
+        void (*settle)(void);
+        /* Root becomes an ordinary user for good, and a helper starts from then on what needs privilege. Before any thread, and before anything was
+         * started. When it fails the process must end. NULL: there is nothing to separate. */
+        int (*separate)(const struct separation *separation, gb_error *err);
+        /* Readable when that helper has ended: what has been started goes on, and nothing new can be; -1: there is none. */
+        int (*separated_fd)(void);
+        /* What this policy would have on this host, or why it cannot have it. Nothing is started. */
+        int (*admit)(const struct policy *policy, struct controls *ret, gb_error *err);
         /* Starts helpers early; optional. forget() ends those that no start() has taken. */
         void (*prepare)(void);
         void (*forget)(void);
@@ -124,10 +150,11 @@ struct backend {
         /* Builds the box and waits until it stands: milliseconds. */
         int (*session_open)(const struct session_request *request, struct controls *ret_controls,
                             struct backend_session **ret, gb_error *err);
-        /* The workspace, as a directory to use with openat2(); borrowed. */
+        /* The workspace, to be looked at from outside (fstatfs); borrowed. */
         int (*session_workspace)(const struct backend_session *session);
-        /* Who owns files in it, as the host sees it (what is put there must belong to them). */
-        void (*session_owner)(const struct backend_session *session, uid_t *ret_uid, gid_t *ret_gid);
+        /* The workspace to read and write files in: a directory (borrowed), and whose file system identity to take for that. GB_E_UNENFORCEABLE where the host
+         * cannot give it. From any thread. */
+        int (*session_files)(struct backend_session *session, int *ret_fd, uid_t *ret_uid, gid_t *ret_gid, gb_error *err);
         int (*session_usage)(struct backend_session *session, struct box_usage *ret, gb_error *err);
         /* Readable when the session has ended by itself (its init was killed, say). */
         int (*session_event_fd)(const struct backend_session *session);
@@ -164,6 +191,8 @@ struct backend_warm {
         /* Serves from here on, by the listening socket (borrowed), until end() or the end of this process. Called again
          * it ends what it served before. */
         int (*serve)(int listen_fd, gb_error *err);
+        /* Serves nobody but this process, which from here on uses no templates of others. Called again it starts anew what has died. */
+        int (*own)(gb_error *err);
         /* Who serves: makes sure that the template waits, which takes as long as its imports. missing: modules that could not
          * be imported, with spaces between; perhaps cut. GB_E_LOST: nothing is served any more. */
         int (*start)(const struct template *template, char missing[static WARM_MISSING_MAX], gb_error *err);

@@ -53,16 +53,94 @@
 #define STDIN_FRAME_MAX (16 * MIB)        /* standard input that goes to a context as a frame */
 #define CONTROL_DROPPED_MAX (64 * MIB)    /* what a run may send over its control channel in vain */
 #define FILE_BYTES_MAX (64 * MIB)         /* a file that is put into or taken from a workspace */
-#define FILE_LIST_MAX 4096                /* entries of a directory that are listed */
+#define FILE_LIST_MAX 4096                /* entries of a directory that are listed at a time */
+#define FILE_PIECE_BYTES (256 * KIB)      /* of a file that is copied or sent piece by piece */
+#define FILE_WALK_DEPTH_MAX 128           /* directories nested deeper are not put into an archive */
+#define FILE_REMOVE_USEC 30000000ULL      /* for a directory with all that is in it to be removed */
+
+/* Archives that are unpacked: the program that reads them */
+#define ARCHIVE_ENTRIES_MAX 262144        /* files and directories of one */
+#define ARCHIVE_MEMORY_BYTES (512 * MIB)  /* its memory */
+#define ARCHIVE_CPU_SECONDS 120           /* its processor time */
+#define ARCHIVE_SILENCE_USEC 60000000ULL  /* without a word from it; then it is ended */
+
+/* Numbers for who watches */
+#define METRICS_BYTES_MAX (1 * MIB)       /* the text for Prometheus */
+#define METRICS_DEGRADED_USEC 10000000ULL /* after the journal has refused something the server says that it is degraded */
+#define STATS_INTERVAL_MIN_USEC 100000ULL /* between two samples of a stream */
+#define STATS_INTERVAL_MAX_USEC 60000000ULL /* and at most */
+
+/* HTTP requests */
+#define HTTP_METHOD_MAX 16                /* bytes of the method */
+#define HTTP_TARGET_MAX (8 * KIB)         /* of the target */
+#define HTTP_FIELDS_BYTES_MAX (16 * KIB)  /* of all header fields */
+#define HTTP_FIELDS_MAX 64                /* header fields */
+#define HTTP_QUERY_MAX 32                 /* parameters of a query */
+#define HTTP_CHUNK_DIGITS_MAX 16          /* of the size of a chunk */
+
+/* The command as a client of a server */
+#define CLIENT_HEAD_BYTES_MAX (64 * KIB)  /* the head of a request or an answer */
+#define CLIENT_BODY_BYTES_MAX (1 * GIB)   /* an answer that is read whole, or a line of a stream */
+#define CLIENT_STDIN_BYTES_MAX (1 * MIB)  /* standard input from a file that goes along with a request; more is sent while the run lasts */
+#define CLIENT_ANSWER_USEC 60000000ULL    /* for the server to begin an answer that waits for nothing */
+#define CLIENT_PAGES_MAX 100              /* pages of a list, of 1000 items each */
+
+/* Connections of the server */
+#define READ_BYTES (64 * KIB)             /* one read from a client */
+#define ACCEPT_BATCH_MAX 64               /* connections taken from one listener before others are looked at */
+#define OUTPUT_BYTES_MAX (256 * KIB)      /* of an answer, that wait for a client to read */
+#define BODY_MEMORY_MAX (256 * KIB)       /* a larger body goes to a file */
+#define BODY_WINDOW_USEC 5000000ULL       /* in each such time of a body */
+#define BODY_WINDOW_BYTES (4 * KIB)       /* at least so much must come */
+#define LINGER_USEC 2000000ULL            /* from our last word to a client's close */
+#define LINGER_BYTES_MAX (4 * MIB)        /* that are read from it in that time, and dropped */
+#define LOOP_STOP_USEC 2000000ULL         /* for answers to be sent when the server ends */
+#define ACCEPT_PAUSE_USEC 100000ULL       /* without accepting, when there is no descriptor */
+#define AUTH_FAILURES_MAX 20              /* wrong tokens from one address in AUTH_WINDOW_USEC before it is 429 */
+#define AUTH_WINDOW_USEC 60000000ULL
+#define AUTH_PEERS_MAX 512                /* addresses that are remembered for that */
+#define WORKER_STACK_BYTES (256 * KIB)
+#define WORKER_IDLE_USEC 10000000ULL      /* an idle thread ends */
+#define WORKERS_QUEUE_MAX 256             /* requests that wait for a thread */
+#define WORKERS_WAIT_USEC 2000000ULL      /* and how long */
+#define JSON_DEPTH_MAX 64                 /* nested values of a request's body */
+#define JSON_NODES_MAX 32768              /* keys and values of it */
+#define JSON_NUMBER_BYTES_MAX 64          /* of a number in it */
 
 /* Lines that were typed */
 #define HISTORY_LINES_MAX 2000            /* kept from one time to the next */
 #define HISTORY_LINE_BYTES_MAX 4096       /* a longer one is not kept */
+
+/* Runs and sessions of the server */
+#define SESSION_OPENINGS_MAX 128          /* boxes that are built at a time; one more is refused */
+#define SESSION_NAME_MAX 64               /* characters of a session's name */
+#define METADATA_MAX 32                   /* of a session */
+#define METADATA_KEY_MAX 64               /* characters of a key of them */
+#define METADATA_VALUE_MAX 1024           /* characters of a value */
+#define RUN_FILES_MAX 1024                /* that come along with a run */
+#define RUN_OUTPUT_MAX (64 * MIB)         /* output_limit that a request may ask for */
+#define HOST_MEMORY_USEC 100000ULL        /* the host's memory is looked at this often */
+#define SESSION_LOOK_USEC 200000ULL       /* whether a session's time is over */
+#define FOLLOW_PING_USEC 15000000ULL      /* of silence in a stream of events */
+#define FOLLOW_BYTES_MAX (256 * KIB)      /* of events that are read from the journal at a time */
+#define EVENTS_PAGE_BYTES_MAX (1 * MIB)   /* of events in one page, about */
+#define STDIN_WAIT_USEC 10000000ULL       /* for an interactive run to take what was sent to it */
+#define STOP_RUNS_USEC 10000000ULL        /* for runs to end when the server does, after they were killed */
 
 /* The end of a run */
 #define INTERRUPT_GRACE_USEC 2000000ULL   /* from the interrupt to the kill */
 #define SAMPLE_PERIOD_USEC 50000ULL       /* peaks, cpu time and disk are looked at this often */
 #define DEADLINE_SLACK_USEC 500000ULL     /* the backend ends a run in a context this long after we should have */
 #define STOP_WAIT_USEC 5000000ULL         /* from the kill of a program in a session to the news of its end */
+
+/* The journal */
+#define JOURNAL_BYTES_MIN (4 * MIB)       /* a smaller bound of its file is raised to this */
+#define JOURNAL_RESERVE_BYTES (4 * MIB)   /* above the bound, for how runs ended */
+#define JOURNAL_EVENT_BYTES_MAX (64 * MIB) /* one event */
+#define JOURNAL_SCAN_MAX 4096             /* records that are looked at without a pause for others */
+#define JOURNAL_LOG_BYTES (32 * MIB)      /* of its log; then upkeep begins it anew */
+#define JOURNAL_LOG_BYTES_MAX (256 * MIB) /* when upkeep did not come to it, who writes does */
+#define TOKENS_MAX 10000                  /* tokens, with those that do not count any more */
+#define TOKEN_GONE_USEC 2592000000000ULL  /* so long those stay in the list */
 
 #endif

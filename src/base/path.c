@@ -70,7 +70,7 @@ int path_libexec(const char *name, char **ret)
                 return join(GLOVEBOX_LIBEXECDIR, name, ret);
 
         /* In the build tree each helper lies in the directory of its part. */
-        const char *part = strcmp(name, "glovebox-probe") == 0 ? "runner" : "warden";
+        const char *part = strcmp(name, "glovebox-probe") == 0 ? "runner" : strcmp(name, "glovebox-server") == 0 || strcmp(name, "glovebox-archive") == 0 ? "server" : "warden";
         char *path;
         if (asprintf(&path, "%s/src/%s/%s", GLOVEBOX_BUILD_ROOT, part, name) < 0)
                 return -ENOMEM;
@@ -104,4 +104,17 @@ int path_runtime(const char *name, char **ret)
         if (lstat(dir, &st) == 0 && (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022))
                 return -EPERM;
         return join(dir, name, ret);
+}
+
+int path_state(char **ret)
+{
+        const char *own = env_dir("GLOVEBOX_STATE_DIR"), *state = env_dir("XDG_STATE_HOME"), *home = env_dir("HOME");
+
+        if (own)
+                return (*ret = strdup(own)) ? 0 : -ENOMEM;
+        if (geteuid() == 0)
+                return join("/var/lib", "glovebox", ret);
+        if (state && state[0] == '/')
+                return join(state, "glovebox", ret);
+        return home && home[0] == '/' ? join(home, ".local/state/glovebox", ret) : -ENOENT;
 }

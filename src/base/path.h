@@ -28,4 +28,8 @@ int path_runner(const char *name, char **ret);
  * /tmp/glovebox-UID. -EPERM when somebody else could have made or could change that directory; it need not exist. */
 int path_runtime(const char *name, char **ret);
 
+/* The directory for what lasts: $GLOVEBOX_STATE_DIR when that is set, else /var/lib/glovebox for root, else $XDG_STATE_HOME/glovebox, else
+ * $HOME/.local/state/glovebox. It need not exist. -ENOENT when there is no home. */
+int path_state(char **ret);
+
 #endif

@@ -9,6 +9,8 @@
 
 #define SET(table, with_policy) {.rows = (table), .n_rows = ARRAY_SIZE(table), .policy = (with_policy)}
 
+#define WORDS_MANY 256 /* words of a verb that takes a list */
+
 #define ROW_JSON(text) {.id = OPT_JSON, .name = "json", .help = (text)}
 #define ROW_HELP {.id = OPT_HELP, .name = "help", .letter = 'h', .help = "show this help"}
 #define ROW_QUIET(text) {.id = OPT_QUIET, .name = "quiet", .letter = 'q', .help = (text)}
@@ -52,6 +54,8 @@
         {.id = OPT_USER, .name = "user", .value = VALUE_REQUIRED, .placeholder = "UID[:GID]",        \
          .env = "GLOVEBOX_USER", .help = "identity in the box, never 0", .fallback = "1000:1000"}
 
+#include "cli/commands_service.h"
+
 static const struct option run_options[] = {
         {.id = OPT_CODE, .letter = 'c', .value = VALUE_REQUIRED, .placeholder = "CODE",
          .help = "run this text instead of a file"},
@@ -72,6 +76,8 @@ static const struct option run_options[] = {
         {.id = OPT_EVENTS, .name = "events", .help = "print a line of JSON for each thing that happens"},
         ROW_QUIET("no line on standard error about how the run ended, no warnings"),
         {.id = OPT_RAW, .name = "raw", .help = "let the output drive the terminal (escape sequences and controls)"},
+        ROW_SERVER("by a server, or not at all: unix:/path or http://host:port"),
+        {.id = OPT_EMBEDDED, .name = "embedded", .help = "without a server, also when one is running"},
         ROW_HELP,
 };
 
@@ -266,6 +272,71 @@ const struct command commands[] = {
                         "asked for.",
          .options = SET(warm_options, false), .words_max = TEMPLATES_MAX, .completion = COMPLETE_TEMPLATE,
          .examples = warm_examples, .function = command_warm},
+        {.name = "serve", .usage = "", .summary = "run code for others, over HTTP",
+         .description = "Serves the HTTP API until it is told to end (Ctrl-C, SIGTERM): runs, sessions, files, statistics. Without --listen it "
+                        "listens at a socket that only this user and root can use, and the other verbs find it there. Over TCP each "
+                        "caller needs a token ('glovebox token create'); addresses other hosts can reach should have a certificate. Every "
+                        "run is written down before it starts, and what it prints is kept, so that nothing is lost with a connection.",
+         .options = SET(serve_options, false), .examples = serve_examples, .function = command_serve},
+        {.name = "token", .sub = "create", .usage = "", .summary = "make a token for a server",
+         .description = "Makes a token and prints it, once: only a hash of it is kept. A server that is running knows it at once.",
+         .options = SET(token_create_options, false), .examples = token_create_examples, .function = command_token_create},
+        {.name = "token", .sub = "list", .usage = "", .summary = "list the tokens of a server",
+         .description = "Lists the tokens: whose they are, what they let, until when, and when they were used last.",
+         .options = SET(token_list_options, false), .examples = token_list_examples, .function = command_token_list},
+        {.name = "token", .sub = "revoke", .usage = "[ID...]", .summary = "let tokens count no more",
+         .description = "Revokes tokens by their ids, or all of a tenant. It holds from the next request on.",
+         .options = SET(token_revoke_options, false), .words_max = WORDS_MANY, .examples = token_revoke_examples,
+         .function = command_token_revoke},
+        {.name = "audit", .usage = "", .summary = "show who ran what on a server",
+         .description = "Shows the audit records of a server, the oldest first: who ran what (as a hash), under which policy, and how it ended. The server need "
+                        "not be running.",
+         .options = SET(audit_options, false), .examples = audit_examples, .function = command_audit},
+        {.name = "ps", .usage = "", .summary = "list what goes on on a server",
+         .description = "Lists the sessions and the runs of a server that go on. Ids are shortened; any beginning of an id that is unique is understood.",
+         .options = SET(ps_options, false), .examples = ps_examples, .function = command_ps},
+        {.name = "stats", .usage = "ID", .summary = "show what a session or run uses",
+         .description = "Shows processor time, memory, processes, disk, input and output of a session, or of a run that goes on. What the host does not count is -.",
+         .options = SET(stats_options, false), .words_max = 1, .examples = stats_examples, .function = command_stats},
+        {.name = "top", .usage = "", .summary = "watch what goes on on a server",
+         .description = "Shows a table of sessions and runs that is drawn anew each second. Keys: c and m sort by cpu and memory, arrows and page keys "
+                        "scroll, q quits. When standard output is no terminal it prints one table.",
+         .options = SET(top_options, false), .examples = top_examples, .function = command_top},
+        {.name = "logs", .usage = "RUN", .summary = "show what a run has printed",
+         .description = "Shows the output of a run from the server's journal: standard output to standard output, standard error to standard "
+                        "error. It is there while the run goes on, and afterwards for as long as the server keeps it.",
+         .options = SET(logs_options, false), .words_max = 1, .examples = logs_examples, .function = command_logs},
+        {.name = "session", .sub = "create", .usage = "", .summary = "make a session on a server",
+         .description = "Makes a box that lives on a server over several runs, with interpreters that keep their variables and files that stay. Prints its id.",
+         .options = SET(session_create_options, true), .examples = session_create_examples, .function = command_session_create},
+        {.name = "session", .sub = "exec", .usage = "SESSION [FILE | -c CODE | -] [-- ARGS...]", .summary = "run code in a session",
+         .description = "Runs code in an interpreter of the session, whose variables are there the next time; with --fresh as a program of its own. "
+                        "Values of expressions are shown. Ctrl-C interrupts the code, a second one kills it. The exit status is that of "
+                        "'glovebox run'; 1 when the code failed and the interpreter goes on.",
+         .options = SET(session_exec_options, false), .words_max = 2, .takes_rest = true, .completion = COMPLETE_FILE,
+         .examples = session_exec_examples, .function = command_session_exec},
+        {.name = "session", .sub = "ls", .usage = "", .summary = "list the sessions of a server",
+         .description = "Lists the sessions that live. Elsewhere a session is named by its id, a beginning of that (4 digits or more), or its name.",
+         .options = SET(session_ls_options, false), .examples = session_ls_examples, .function = command_session_ls},
+        {.name = "session", .sub = "show", .usage = "SESSION", .summary = "show all about a session",
+         .description = "Shows its limits, its age, when it ends, and controls that are not enforced in full.",
+         .options = SET(session_show_options, false), .words_max = 1, .examples = session_show_examples,
+         .function = command_session_show},
+        {.name = "session", .sub = "rm", .usage = "SESSION...", .summary = "end sessions",
+         .description = "Ends sessions with everything in them. What runs in one is cancelled.",
+         .options = SET(session_rm_options, false), .words_max = WORDS_MANY, .examples = session_rm_examples,
+         .function = command_session_rm},
+        {.name = "session", .sub = "files", .usage = "ls | get | put | rm | pull | push SESSION [PATH...]",
+         .summary = "files of a session's workspace",
+         .description = "ls SESSION [DIRECTORY]: lists. get SESSION PATH [FILE]: a file out of the workspace, to standard output without FILE. put SESSION FILE "
+                        "[PATH]: a file into it; - is standard input. rm SESSION PATH...: removes. pull SESSION DIRECTORY [PATH]: all of it, or of PATH in it, into a "
+                        "new directory here. push SESSION DIRECTORY [PATH]: what is in a directory here into it. Links are not carried.",
+         .options = SET(session_files_options, false), .words_max = WORDS_MANY, .completion = COMPLETE_WORDS,
+         .words = "ls get put rm pull push", .examples = session_files_examples, .function = command_session_files},
+        {.name = "clean", .usage = "", .summary = "remove what killed processes have left",
+         .description = "Removes control groups and sockets of this user's glovebox whose makers have died without a chance to do it themselves, as after "
+                        "kill -9. What belongs to a living process, and files of users, are never touched.",
+         .options = SET(clean_options, false), .examples = clean_examples, .function = command_clean},
         {.name = "policy", .sub = "show", .usage = "", .summary = "show the policy a run would have",
          .description = "Shows the policy after the file, the trust level, the environment and the flags were applied.",
          .options = SET(policy_show_options, true), .examples = policy_show_examples,
@@ -281,7 +352,8 @@ const struct command commands[] = {
         {.name = "help", .usage = "[VERB | exit-codes]", .summary = "explain a verb, or the exit statuses",
          .description = "Shows all about one verb; without one, the list of verbs.", .options = SET(help_options, false),
          .words_max = 2, .completion = COMPLETE_WORDS,
-         .words = "run repl doctor verify languages templates warm policy completion exit-codes", .examples = help_examples,
+         .words = "run repl doctor verify languages templates warm serve token audit ps stats top logs session clean policy completion "
+                  "exit-codes", .examples = help_examples,
          .function = command_help},
 };
 const size_t n_commands = ARRAY_SIZE(commands);

@@ -110,12 +110,32 @@ static int add_names(struct buffer *out, const char *group)
         return r;
 }
 
+/* For each group: text, its name, text, its second words, text. */
+static int add_groups(struct buffer *out, const char *before, const char *middle, const char *behind)
+{
+        const char *last = "";
+        int r = 0;
+
+        for (size_t i = 0; i < n_commands && r == 0; i++) {
+                const char *name = commands[i].name;
+                if (!commands[i].sub || strcmp(name, last) == 0)
+                        continue;
+                last = name;
+                r = buffer_printf(out, "%s%s%s", before, name, middle);
+                if (r == 0)
+                        r = add_names(out, name);
+                if (r == 0)
+                        r = buffer_add_string(out, behind);
+        }
+        return r;
+}
+
 static int write_bash(struct buffer *out)
 {
         int r = buffer_add_string(out, "# bash completion for glovebox; made by 'glovebox completion bash'\n"
                                        "_glovebox()\n{\n"
                                        "        local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-                                       "        local verb=${COMP_WORDS[1]} flags='' word\n"
+                                       "        local verb=${COMP_WORDS[1]} flags='' subs='' word\n"
                                        "        COMPREPLY=()\n"
                                        "        if ((COMP_CWORD == 1)); then\n"
                                        "                mapfile -t COMPREPLY < <(compgen -W '");
@@ -123,13 +143,14 @@ static int write_bash(struct buffer *out)
                 r = add_names(out, NULL);
         if (r == 0)
                 r = buffer_add_string(out, "--help --version' -- \"$cur\")\n                return\n        fi\n"
-                                           "        if [[ $verb == policy ]]; then\n"
+                                           "        case \"$verb\" in\n");
+        if (r == 0)
+                r = add_groups(out, "        ", ") subs='", "' ;;\n");
+        if (r == 0)
+                r = buffer_add_string(out, "        esac\n        if [[ $subs ]]; then\n"
                                            "                if ((COMP_CWORD == 2)); then\n"
-                                           "                        mapfile -t COMPREPLY < <(compgen -W '");
-        if (r == 0)
-                r = add_names(out, "policy");
-        if (r == 0)
-                r = buffer_add_string(out, "' -- \"$cur\")\n                        return\n                fi\n"
+                                           "                        mapfile -t COMPREPLY < <(compgen -W \"$subs\" -- \"$cur\")\n"
+                                           "                        return\n                fi\n"
                                            "                verb=\"$verb ${COMP_WORDS[2]}\"\n        fi\n"
                                            "        # What follows -- is for the program: files are the best guess.\n"
                                            "        for word in \"${COMP_WORDS[@]:2:COMP_CWORD-2}\"; do\n"
@@ -217,19 +238,20 @@ static int add_zsh_command(struct buffer *out, const struct command *c)
 static int write_zsh(struct buffer *out)
 {
         int r = buffer_add_string(out, "#compdef glovebox\n# made by 'glovebox completion zsh'\n_glovebox()\n{\n"
-                                       "        local verb=$words[2]\n"
+                                       "        local verb=$words[2] subs=''\n"
                                        "        if ((CURRENT == 2)); then\n                compadd -- ");
         if (r == 0)
                 r = add_names(out, NULL);
         if (r == 0)
                 r = buffer_add_string(out, "--help --version\n                return\n        fi\n"
-                                           "        if [[ $verb == policy ]]; then\n"
+                                           "        case \"$verb\" in\n");
+        if (r == 0)
+                r = add_groups(out, "        ", ") subs='", "' ;;\n");
+        if (r == 0)
+                r = buffer_add_string(out, "        esac\n        if [[ -n $subs ]]; then\n"
                                            "                if ((CURRENT == 3)); then\n"
-                                           "                        compadd -- ");
-        if (r == 0)
-                r = add_names(out, "policy");
-        if (r == 0)
-                r = buffer_add_string(out, "\n                        return\n                fi\n"
+                                           "                        compadd -- ${=subs}\n"
+                                           "                        return\n                fi\n"
                                            "                verb=\"$verb $words[3]\"\n"
                                            "                shift words; ((CURRENT--))\n        fi\n"
                                            "        shift words; ((CURRENT--))\n        case \"$verb\" in\n");
@@ -292,6 +314,29 @@ static int add_fish_command(struct buffer *out, const struct command *c)
         return r < 0 ? r : buffer_add_string(out, "\n");
 }
 
+static int add_fish_groups(struct buffer *out)
+{
+        const char *last = "";
+        int r = 0;
+
+        for (size_t i = 0; i < n_commands && r == 0; i++) {
+                const char *name = commands[i].name;
+                if (!commands[i].sub || strcmp(name, last) == 0)
+                        continue;
+                last = name;
+                r = buffer_printf(out, "complete -c glovebox -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from ", name);
+                if (r == 0)
+                        r = add_names(out, name);
+                if (r == 0)
+                        r = buffer_add_string(out, "' -f -a '");
+                if (r == 0)
+                        r = add_names(out, name);
+                if (r == 0)
+                        r = buffer_add_string(out, "'\n");
+        }
+        return r;
+}
+
 static int write_fish(struct buffer *out)
 {
         int r = buffer_add_string(out, "# fish completion for glovebox; made by 'glovebox completion fish'\n"
@@ -299,12 +344,9 @@ static int write_fish(struct buffer *out)
         if (r == 0)
                 r = add_names(out, NULL);
         if (r == 0)
-                r = buffer_add_string(out, "'\ncomplete -c glovebox -n '__fish_seen_subcommand_from policy; and not "
-                                           "__fish_seen_subcommand_from show check' -f -a '");
-        if (r == 0)
-                r = add_names(out, "policy");
-        if (r == 0)
                 r = buffer_add_string(out, "'\n");
+        if (r == 0)
+                r = add_fish_groups(out);
         for (size_t i = 0; i < n_commands && r == 0; i++)
                 r = add_fish_command(out, &commands[i]);
         return r;

@@ -142,6 +142,16 @@ static const char *const error_help[] = {
         [GB_E_LIMIT] = "something is above a maximum, such as the size of the code",
         [GB_E_INTERNAL] = "glovebox itself failed",
         [GB_E_LOST] = "the run was lost; what it did is not known",
+        [GB_E_UNAUTHORIZED] = "the server wants a token, or does not know this one",
+        [GB_E_DENIED] = "the token does not let do that",
+        [GB_E_CONFLICT] = "something is busy, or in the way",
+        [GB_E_TOO_LARGE] = "the request is larger than the server takes",
+        [GB_E_QUOTA] = "the tenant has as much on the server as it may have: try later",
+        [GB_E_UNAVAILABLE] = "no server is running, or it is full or ends: try later",
+        [GB_E_DISK_FULL] = "the workspace or the host's disk is full",
+        [GB_E_METHOD] = "the server does not do that at this address",
+        [GB_E_MEDIA] = "the server does not read or write this kind of content",
+        [GB_E_PROTOCOL] = "what was said is not as it should be",
 };
 
 static const char *const verdict_help[] = {

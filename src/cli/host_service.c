@@ -2,7 +2,6 @@
  *
  * The checks of programs: our own helpers, container engines, interpreters. */
 #include "cli/host.h"
-#include "cli/languages.h"
 
 #include "base/fd.h"
 #include "base/limits.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/languages.h"
+#include "policy/language.h"
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -7,32 +7,8 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-static bool is_found(const char *word)
-{
-        static const char *const directories[] = {"/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"};
-        char path[PATH_MAX];
-
-        if (strchr(word, '/'))
-                return access(word, X_OK) == 0;
-        for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
-                snprintf(path, sizeof(path), "%s/%s", directories[i], word);
-                if (access(path, X_OK) == 0)
-                        return true;
-        }
-        return false;
-}
-
-bool language_is_found(const struct language *l)
-{
-        const char *word = l->compile[0] ? l->compile[0] : l->run[0];
-
-        return word && is_found(word);
-}
 
 static int add_joined(struct buffer *out, char *const *words, const char *before, const char *between)
 {

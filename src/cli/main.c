@@ -96,7 +96,7 @@ static int run_command(const struct command *c, char **argv)
 
 static int unknown_verb(char **argv)
 {
-        const char *names[32];
+        const char *names[64];
         size_t n = 0;
         gb_error err = {0};
 

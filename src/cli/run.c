@@ -10,16 +10,14 @@
 #include "engine/run.h"
 
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/quote.h"
 #include "engine/warm.h"
 #include "cli/command.h"
-#include "cli/events.h"
-#include "cli/output.h"
+#include "cli/run_server.h"
 #include "cli/settings.h"
+#include "cli/show.h"
 #include "cli/signals.h"
 #include "cli/source.h"
-#include "cli/weaker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,15 +29,23 @@
 #define USER_DEFAULT "1000:1000"
 #define LANGUAGE_DEFAULT "python" /* of -c and - */
 #define TEMPLATE_DEFAULT "python"
-#define STATUS_BROKEN_PIPE (128 + 13)
 
-/* Where output goes while the program runs. */
-struct show {
-        bool json, events_wanted, quiet;
-        struct sink sinks[2]; /* by enum run_stream */
-        struct events events;
-        uint64_t timeout_usec;
+/* What a run is made of, wherever it runs. */
+struct parts {
+        struct templates *templates;
+        struct languages *languages;
+        struct policy *policy;
+        struct source source;
+        struct run_request request; /* points into the others */
 };
+
+static void parts_done(struct parts *p)
+{
+        templates_free(p->templates);
+        languages_free(p->languages);
+        policy_free(p->policy);
+        source_done(&p->source);
+}
 
 static int check_usage(const struct arguments *a, gb_error *err)
 {
@@ -101,101 +107,6 @@ static int check_source(const struct arguments *a, const struct source *s, const
         return source_check(s, language, quote(file).text, err);
 }
 
-/* Nobody reads, or the disk is full: the run has no purpose any more. */
-static void note_failure(int r)
-{
-        if (r < 0)
-                signals_cancel(2);
-}
-
-static void on_started(void *data, uint64_t t_usec)
-{
-        struct show *s = data;
-
-        for (size_t i = 0; i < ARRAY_SIZE(s->sinks); i++)
-                s->sinks[i].deadline_usec = monotonic_usec() + s->timeout_usec;
-        if (s->events_wanted)
-                note_failure(events_started(&s->events, t_usec));
-}
-
-static void on_output(void *data, enum run_stream stream, const void *bytes, size_t size, uint64_t t_usec)
-{
-        struct show *s = data;
-
-        if (s->json || s->sinks[s->events_wanted ? RUN_STDOUT : stream].error < 0)
-                return;
-        note_failure(s->events_wanted ? events_output(&s->events, stream, bytes, size, t_usec)
-                                      : sink_write(&s->sinks[stream], bytes, size));
-}
-
-static void show_init(struct show *s, const struct arguments *a, const struct policy *p, int cancel_fd)
-{
-        *s = (struct show){
-                .json = arguments_has(a, OPT_JSON),
-                .events_wanted = arguments_has(a, OPT_EVENTS),
-                .quiet = arguments_has(a, OPT_QUIET),
-                .events = {.sink = &s->sinks[RUN_STDOUT]},
-                .timeout_usec = p->timeout_usec,
-        };
-        sink_init(&s->sinks[RUN_STDOUT], STDOUT_FILENO, arguments_has(a, OPT_RAW));
-        sink_init(&s->sinks[RUN_STDERR], STDERR_FILENO, arguments_has(a, OPT_RAW));
-        for (size_t i = 0; i < ARRAY_SIZE(s->sinks); i++)
-                s->sinks[i].cancel_fd = cancel_fd;
-}
-
-static void show_done(struct show *s)
-{
-        for (size_t i = 0; i < ARRAY_SIZE(s->sinks); i++)
-                sink_done(&s->sinks[i]);
-}
-
-static void say_verdict(const struct show *s, const struct result *result)
-{
-        enum verdict_kind kind = result->verdict.kind;
-        bool terminal = s->sinks[RUN_STDERR].is_terminal;
-
-        if (kind == VERDICT_OK || (kind == VERDICT_ERROR && !terminal))
-                return;
-        for (size_t i = 0; terminal && i < ARRAY_SIZE(s->sinks); i++)
-                if (s->sinks[i].neutralise && s->sinks[i].terminal.in_line) {
-                        if (fd_write_all(STDERR_FILENO, "\n", 1) < 0)
-                                return;
-                        break;
-                }
-        message_print(MESSAGE_ERROR, "%s: %s", verdict_name(kind), result->verdict.message);
-}
-
-/* Tells the end of the run; the exit status. */
-static int report(struct show *s, const struct result *result, const struct policy *policy)
-{
-        struct sink *out = &s->sinks[RUN_STDOUT];
-        int status = verdict_exit_status(&result->verdict, &result->facts);
-
-        if (s->json) {
-                _cleanup_json_ json_t *json = result_to_json(result, policy);
-                sink_write_json(out, json, out->is_terminal ? JSON_INDENT(2) : JSON_COMPACT);
-        } else if (s->events_wanted) {
-                int r = events_verdict(&s->events, result_to_json(result, policy));
-                if (r < 0 && out->error == 0)
-                        out->error = r;
-        }
-        for (size_t i = 0; i < ARRAY_SIZE(s->sinks); i++) {
-                int r = sink_finish(&s->sinks[i]);
-                if (r == -EPIPE)
-                        status = STATUS_BROKEN_PIPE;
-        }
-        if (out->error < 0 && out->error != -EPIPE) {
-                message_print(MESSAGE_ERROR, "cannot write to standard output: %s", strerror(-out->error));
-                return error_exit_status(GB_E_INTERNAL);
-        }
-        if (!s->quiet && status != STATUS_BROKEN_PIPE) {
-                weaker_warn(&result->controls, policy);
-                if (!s->json && !s->events_wanted)
-                        say_verdict(s, result);
-        }
-        return status;
-}
-
 /* Standard input for the program; the engine copies it into a pipe, so anything readable will do. */
 static int find_input(int *ret, gb_error *err)
 {
@@ -235,86 +146,118 @@ static int find_template(const struct option_set *set, const struct arguments *a
         return r;
 }
 
+/* When the code came from standard input, nothing is left there for the program. */
+static int find_program_input(const struct arguments *a, int *ret, gb_error *err)
+{
+        *ret = -1;
+        return a->n_words == 0 || strcmp(a->words[0], "-") != 0 ? find_input(ret, err) : 0;
+}
+
 /* Everything is read and right: runs it. */
 static int execute(struct run_request *request, const struct arguments *a, gb_error *err)
 {
-        int input = -1;
         _cleanup_result_ struct result *result = NULL;
-        _cleanup_(show_done) struct show show = {0};
+        _cleanup_show_ struct show show = {0};
 
         _cleanup_close_ int cancel_fd = signals_start();
         if (cancel_fd < 0)
                 return error_set(err, GB_E_INTERNAL, -cancel_fd, "cannot make an eventfd: %s", strerror(-cancel_fd));
-        /* When the code came from standard input, nothing is left there for the program. */
-        if (a->n_words == 0 || strcmp(a->words[0], "-") != 0) {
-                int r = find_input(&input, err);
-                if (r < 0)
-                        return r;
-        }
-        show_init(&show, a, request->policy, cancel_fd);
-        request->stdin_fd = input;
+        int r = find_program_input(a, &request->stdin_fd, err);
+        if (r < 0)
+                return r;
+        show_init(&show, a, request->policy->timeout_usec, cancel_fd);
         request->cancel_fd = cancel_fd;
         request->keep_output = show.json;
-        request->callbacks = (struct run_callbacks){.started = on_started, .output = on_output, .data = &show};
+        request->callbacks = (struct run_callbacks){.started = show_started, .output = show_output, .data = &show};
 
-        int r = run_execute(request, &result, err);
+        r = run_execute(request, &result, err);
         /* From here a signal ends us: what is left to do is to write, and that may take long. */
         signals_stop();
-        return r < 0 ? r : report(&show, result, request->policy);
+        return r < 0 ? r : show_report(&show, result, request->policy, NULL);
 }
 
-static int prepare_and_execute(const struct option_set *set, const struct arguments *a, bool served, gb_error *err)
+/* with_policy: that of this host; a server that was named has its own. */
+static int read_parts(const struct option_set *set, const struct arguments *a, bool with_policy, struct parts *p, gb_error *err)
 {
-        _cleanup_templates_ struct templates *templates = NULL;
-        _cleanup_languages_ struct languages *languages = NULL;
-        _cleanup_policy_ struct policy *policy = NULL;
-        _cleanup_source_ struct source source = {0};
         const char *user = arguments_get_or_env(set, a, OPT_USER);
-        struct run_request request = {
+        struct run_request *request = &p->request;
+
+        *request = (struct run_request){
                 .args = a->rest,
                 .workspace = arguments_get_or_env(set, a, OPT_WORKSPACE),
                 .rootfs = arguments_get_or_env(set, a, OPT_ROOTFS),
+                .stdin_fd = -1,
         };
-
-        int r = settings_user(user ? user : USER_DEFAULT, &request.uid, &request.gid, err);
+        int r = settings_user(user ? user : USER_DEFAULT, &request->uid, &request->gid, err);
+        if (r == 0 && with_policy)
+                r = settings_policy(set, a, &p->policy, err);
         if (r == 0)
-                r = settings_policy(set, a, &policy, err);
-        if (r == 0)
-                r = languages_load(NULL, &languages, err);
+                r = languages_load(NULL, &p->languages, err);
         /* Before the language: a directory has no language, and that is not what is wrong with it. */
         if (r == 0)
-                r = read_source(a, &source, err);
+                r = read_source(a, &p->source, err);
         if (r == 0)
-                r = find_language(set, a, languages, &request.language, err);
+                r = find_language(set, a, p->languages, &request->language, err);
         if (r == 0)
-                r = check_source(a, &source, request.language, err);
-        request.policy = policy;
-        request.languages = languages;
-        if (r == 0)
-                r = find_template(set, a, served, &templates, &request, err);
+                r = check_source(a, &p->source, request->language, err);
         if (r < 0)
                 return r;
-        if (served && !request.template)
+        request->policy = p->policy;
+        request->languages = p->languages;
+        request->code = p->source.code;
+        request->code_size = p->source.size;
+        request->code_name = arguments_get(a, OPT_NAME);
+        if (!request->code_name && a->n_words > 0)
+                request->code_name = source_name_in_box(a->words[0], request->language);
+        return 0;
+}
+
+static int run_here(const struct option_set *set, const struct arguments *a, bool served, struct parts *p, gb_error *err)
+{
+        int r = p->request.code ? 0 : read_parts(set, a, true, p, err);
+        if (r == 0)
+                r = find_template(set, a, served, &p->templates, &p->request, err);
+        if (r < 0)
+                return r;
+        if (served && !p->request.template)
                 run_prepare();
-        request.code = source.code;
-        request.code_size = source.size;
-        request.code_name = arguments_get(a, OPT_NAME);
-        if (!request.code_name && a->n_words > 0)
-                request.code_name = source_name_in_box(a->words[0], request.language);
-        return execute(&request, a, err);
+        return execute(&p->request, a, err);
+}
+
+static int run_there(struct service *s, const struct option_set *set, const struct arguments *a, struct parts *p, bool *ret_here, gb_error *err)
+{
+        int input = -1;
+
+        *ret_here = false;
+        int r = read_parts(set, a, !s->named, p, err);
+        if (r == 0)
+                r = find_program_input(a, &input, err);
+        return r < 0 ? r : run_on_server(s, set, a, &p->request, input, ret_here, err);
 }
 
 int command_run(const struct command *command, const struct arguments *arguments)
 {
+        const struct option_set *set = &command->options;
+        _cleanup_service_ struct service service = {.client = {.fd = -1}};
+        _cleanup_(parts_done) struct parts parts = {0};
         gb_error err = {.code = GB_E_INTERNAL, .message = "unknown failure"};
 
+        bool here = false;
+
         int r = check_usage(arguments, &err);
-        if (r == 0) {
+        if (r == 0)
+                r = run_find_server(set, arguments, &service, &err);
+        if (r > 0) {
+                r = run_there(&service, set, arguments, &parts, &here, &err);
+                if (!here)
+                        return r < 0 ? command_fail(arguments, &err) : r;
+        }
+        if (r == 0 || here) {
                 /* Where templates are warm, what is to be prepared shows later. */
                 bool served = warm_is_served();
                 if (!served)
                         run_prepare();
-                r = prepare_and_execute(&command->options, arguments, served, &err);
+                r = run_here(set, arguments, served, &parts, &err);
                 run_forget();
         }
         return r < 0 ? command_fail(arguments, &err) : r;

@@ -15,7 +15,7 @@ void weaker_warn(const struct controls *controls, const struct policy *p)
                 if (i == CONTROL_LAYOUT)
                         continue; /* who leaves warm at true has asked for it; the result tells */
                 /* What is off without leave to be weaker is off because the policy wants it so. */
-                if (s->state == CONTROL_WEAKER || (s->state == CONTROL_OFF && (p->allow_weaker & 1u << i)))
+                if (s->state == CONTROL_WEAKER || (s->state == CONTROL_OFF && p && (p->allow_weaker & 1u << i)))
                         buffer_printf(&list, "%s%s (%s%s%s)", list.size > 0 ? ", " : "",
                                       control_name((enum control_id)i), control_state_name(s->state),
                                       s->how[0] ? ": " : "", s->how);

@@ -297,7 +297,7 @@ int context_run(struct context *c, const struct context_request *q, struct resul
                 .session = c->session, .language = c->language, .io = &c->io, .channel = &c->channel, .chunk = c->chunk,
                 .interrupt_fd = c->interrupt_fd, .cancel_fd = q->cancel_fd, .code = q->code, .code_size = q->code_size, .result = result,
                 .stdin_fd = q->stdin_fd >= 0 && pump_may_read(q->stdin_fd) ? q->stdin_fd : -1, .callbacks = &q->callbacks,
-                .keep_output = q->keep_output, .asked_usec = asked_usec,
+                .keep_output = q->keep_output, .asked_usec = asked_usec, .timeout_usec = q->timeout_usec,
         };
         r = result ? check_request(c, q, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)

@@ -22,6 +22,7 @@ struct context_request {
         int stdin_fd;     /* -1: empty */
         int cancel_fd;    /* an eventfd: 1st count interrupts, 2nd kills; -1: none */
         bool keep_output; /* the result holds stdout and stderr, capped by output_limit */
+        uint64_t timeout_usec; /* up to the policy's timeout_max; 0: the policy's */
         struct session_callbacks callbacks;
 };
 

@@ -135,8 +135,11 @@ enum disk_state disk_watch_look(struct disk_watch *w)
                 now.hidden += r == -EACCES || r == -EPERM;
                 w->free[i] = free_bytes(w->fds[i]);
         }
-        w->took_usec = monotonic_usec() - start;
+        w->looked_usec = monotonic_usec();
+        w->took_usec = w->looked_usec - start;
         uint64_t bytes = grown(now.bytes, w->before.bytes), inodes = grown(now.inodes, w->before.inodes);
+        w->bytes = bytes;
+        w->inodes = inodes;
         w->peak_bytes = MAX(w->peak_bytes, bytes);
         w->peak_inodes = MAX(w->peak_inodes, inodes);
         if (bytes > w->limit_bytes || inodes > w->limit_inodes)

@@ -31,7 +31,8 @@ struct disk_watch {
         uint64_t limit_bytes, limit_inodes;
         struct disk_usage before;
         uint64_t peak_bytes, peak_inodes; /* growth */
-        uint64_t took_usec;               /* the last look */
+        uint64_t bytes, inodes;           /* the same, at the last look */
+        uint64_t took_usec, looked_usec;  /* the last look, and when it ended (CLOCK_MONOTONIC) */
 };
 
 /* Adds what is at fd (a tree, or one file) to *usage; stops as soon as it holds more than max_inodes. */

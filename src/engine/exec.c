@@ -383,7 +383,7 @@ static bool is_past(uint64_t when, uint64_t now)
 
 static void take_time(struct exec *x)
 {
-        uint64_t now = monotonic_usec(), timeout = exec_begin_usec(x) + x->session->policy->timeout_usec;
+        uint64_t now = monotonic_usec(), timeout = exec_begin_usec(x) + x->timeout_usec;
 
         if (x->over)
                 return;
@@ -414,7 +414,7 @@ static struct timespec time_left(const struct exec *x)
 {
         uint64_t now = monotonic_usec(), next = UINT64_MAX;
         const uint64_t times[] = {
-                x->result->facts.stop == STOP_NONE && !x->stopped ? exec_begin_usec(x) + x->session->policy->timeout_usec : 0,
+                x->result->facts.stop == STOP_NONE && !x->stopped ? exec_begin_usec(x) + x->timeout_usec : 0,
                 x->stopped ? x->lost_usec : x->kill_usec,
                 x->stopped ? 0 : x->again_usec,
                 x->stopped ? 0 : x->closed_usec,

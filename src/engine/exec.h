@@ -24,6 +24,7 @@ struct exec {
         bool keep_output;
         struct result *result;
         uint64_t asked_usec;
+        uint64_t timeout_usec; /* 0: the policy's */
 
         struct pump pump;
         int pump_child; /* the box's end of the pump's pipe */

@@ -2,12 +2,28 @@
 #include "engine/exec_end.h"
 
 #include "base/fd.h"
+#include "base/parse.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/timerfd.h>
 
 #define PAGE_BYTES 4096ULL /* what a file takes in a tmpfs */
+
+static int check_timeout(struct exec *x, gb_error *err)
+{
+        const struct policy *policy = x->session->policy;
+        char asked[FORMAT_MAX], max[FORMAT_MAX];
+
+        if (x->timeout_usec == 0) {
+                x->timeout_usec = policy->timeout_usec;
+                return 0;
+        }
+        if (x->timeout_usec <= policy->timeout_max_usec)
+                return 0;
+        return error_set(err, GB_E_LIMIT, ERANGE, "a timeout of %s is above timeout_max, which is %s at trust level \"%s\"",
+                         format_duration(x->timeout_usec, asked), format_duration(policy->timeout_max_usec, max), policy->trust);
+}
 
 int exec_init(struct exec *x, gb_error *err)
 {
@@ -16,7 +32,8 @@ int exec_init(struct exec *x, gb_error *err)
         buffer_init(&x->input, STDIN_FRAME_MAX);
         bool watched = x->session->policy->cpu_time_usec > 0 || places_are_watched(&x->session->places);
         x->sample_usec = watched ? x->asked_usec + SAMPLE_PERIOD_USEC : 0;
-        return session_usage(x->session, &x->before, err);
+        int r = check_timeout(x, err);
+        return r < 0 ? r : session_usage(x->session, &x->before, err);
 }
 
 void exec_done(struct exec *x)
@@ -50,7 +67,7 @@ uint64_t exec_begin_usec(const struct exec *x)
 
 void exec_arm_deadline(struct exec *x)
 {
-        uint64_t timeout = x->session->policy->timeout_usec, passed = monotonic_usec() - exec_begin_usec(x);
+        uint64_t timeout = x->timeout_usec, passed = monotonic_usec() - exec_begin_usec(x);
         /* A program that runs to its end is killed at its time; an interpreter is asked first. */
         uint64_t extra = x->channel && !x->script ? INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC : 0;
 
@@ -161,7 +178,9 @@ int exec_finish(struct exec *x, gb_error *err)
         }
         take_usage(x);
         f->error_name = x->result->has_error ? x->result->error.name.bytes : NULL;
-        verdict_decide(f, x->session->policy, &x->result->verdict);
+        struct policy policy = *x->session->policy; /* borrows what that owns */
+        policy.timeout_usec = x->timeout_usec;
+        verdict_decide(f, &policy, &x->result->verdict);
         f->language = f->error_name = f->broken_rule = NULL; /* borrowed */
         return 0;
 }

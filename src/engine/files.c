@@ -6,12 +6,11 @@
  * thread's own, and which no signal or ptrace permission looks at) there is no such moment: the kernel
  * gives new files to him and refuses what he may not do. It is also the only identity that can make files in the
  * box's own tmpfs, where no other user has a mapping. */
-#include "engine/files.h"
+#include "engine/files_state.h"
 
 #include "base/fd.h"
 #include "base/quote.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -24,19 +23,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PERMISSIONS 0777
-#define TEMPORARY_NAME_MAX 32
 #define OPEN_ATTEMPTS_MAX 16
 
-struct identity {
-        uid_t uid;
-        gid_t gid;
-        int dumpable, death_signal;
-        bool changed;
-};
-
 /* Changing it makes a process undumpable and forgets its parent-death signal: both are put back. */
-static void identity_restore(struct identity *i)
+void identity_restore(struct identity *i)
 {
         int saved = errno;
 
@@ -51,7 +41,7 @@ static void identity_restore(struct identity *i)
         errno = saved;
 }
 
-static int identity_take(struct identity *i, const struct files *f, gb_error *err)
+int identity_take(struct identity *i, const struct files *f, gb_error *err)
 {
         *i = (struct identity){.uid = (uid_t)setfsuid((uid_t)-1), .gid = (gid_t)setfsgid((gid_t)-1)};
         if (i->uid == f->uid && i->gid == f->gid)
@@ -112,11 +102,11 @@ int files_check_path(const char *path, size_t size, char ret[static HOST_PATH_MA
         return 0;
 }
 
-/* The kernel looks at each part on the way: no link, nothing above the root, no other file system. */
-static int open_beneath(int root_fd, const char *path, int flags)
+int files_open_beneath(int root_fd, const char *path, int flags)
 {
+        int more = flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY; /* with O_PATH nothing is opened, and they are refused */
         struct open_how how = {
-                .flags = (uint64_t)(flags | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC),
+                .flags = (uint64_t)(flags | more | O_NOFOLLOW | O_CLOEXEC),
                 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
         };
         int fd;
@@ -130,37 +120,46 @@ static int open_beneath(int root_fd, const char *path, int flags)
         return fd;
 }
 
-static int fail(gb_error *err, int errnum, const char *what, const char *path)
+int files_fail(gb_error *err, int errnum, const char *what, const char *path)
 {
+        static const struct {
+                int errnum;
+                gb_error_code code;
+                const char *hint;
+        } rows[] = {
+                {ENOENT, GB_E_NOT_FOUND, ""},
+                {ENOSPC, GB_E_DISK_FULL, " (the workspace is full)"},
+                {EDQUOT, GB_E_DISK_FULL, " (the workspace is full)"},
+                {EFBIG, GB_E_LIMIT, ""},
+                {EEXIST, GB_E_CONFLICT, ""},
+                {ENOTEMPTY, GB_E_CONFLICT, " (there is something in it)"},
+                {EAGAIN, GB_E_CONFLICT, " (somebody else is at it: try again)"},
+                {ELOOP, GB_E_USAGE, " (symbolic links are not followed)"},
+                {ENOTDIR, GB_E_USAGE, " (symbolic links are not followed)"},
+                {EXDEV, GB_E_USAGE, " (it is on another file system)"},
+                {EMFILE, GB_E_UNAVAILABLE, ""},
+                {ENFILE, GB_E_UNAVAILABLE, ""},
+                {ENOMEM, GB_E_INTERNAL, ""},
+                {EIO, GB_E_INTERNAL, ""},
+        };
         const char *hint = "";
         gb_error_code code = GB_E_USAGE;
 
-        if (errnum == ENOENT)
-                code = GB_E_NOT_FOUND;
-        else if (errnum == ENOSPC || errnum == EDQUOT || errnum == EFBIG)
-                code = GB_E_LIMIT;
-        if (errnum == ELOOP || errnum == ENOTDIR)
-                hint = " (symbolic links are not followed)";
-        else if (errnum == EXDEV)
-                hint = " (it is on another file system)";
-        else if (errnum == ENOSPC || errnum == EDQUOT)
-                hint = " (the workspace is full)";
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                if (rows[i].errnum != errnum)
+                        continue;
+                code = rows[i].code;
+                hint = rows[i].hint;
+        }
         return error_set(err, code, errnum, "cannot %s %s in the workspace: %s%s", what, quote(path).text, strerror(errnum), hint);
 }
 
-/* A path in two: the directory, open, and the name in it. */
-struct target {
-        char path[HOST_PATH_MAX];
-        const char *name;
-        int dir_fd;
-};
-
-static void target_done(struct target *t)
+void target_done(struct target *t)
 {
         t->dir_fd = safe_close(t->dir_fd);
 }
 
-static int target_open(struct target *t, const struct files *f, const char *path, const char *what, gb_error *err)
+int target_open(struct target *t, const struct files *f, const char *path, const char *what, gb_error *err)
 {
         int r = files_check_path(path, strlen(path), t->path, err);
 
@@ -172,31 +171,74 @@ static int target_open(struct target *t, const struct files *f, const char *path
         if (slash)
                 *slash = '\0';
         t->name = slash ? slash + 1 : t->path;
-        t->dir_fd = open_beneath(f->root_fd, slash ? t->path : ".", O_RDONLY | O_DIRECTORY);
-        return t->dir_fd < 0 ? fail(err, errno, what, path) : 0;
+        t->dir_fd = files_open_beneath(f->root_fd, slash ? t->path : ".", O_RDONLY | O_DIRECTORY);
+        return t->dir_fd < 0 ? files_fail(err, errno, what, path) : 0;
 }
 
-static int make_temporary(int dir_fd, char name[static TEMPORARY_NAME_MAX])
+int files_temporary_name(char ret[static TEMPORARY_NAME_MAX])
 {
         uint64_t random;
 
         if (getrandom(&random, sizeof(random), 0) != sizeof(random))
                 return -EIO;
-        snprintf(name, TEMPORARY_NAME_MAX, ".glovebox-%016llx", (unsigned long long)random);
+        snprintf(ret, TEMPORARY_NAME_MAX, ".glovebox-%016llx", (unsigned long long)random);
+        return 0;
+}
+
+static int read_piece(const struct file_source *source, uint64_t at, char *piece, size_t size)
+{
+        if (source->read)
+                return source->read(source->data, piece, size);
+        for (size_t n = 0; n < size;) {
+                ssize_t r = pread(source->fd, piece + n, size - n, (off_t)(at + n));
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r <= 0)
+                        return r < 0 ? -errno : -EIO;
+                n += (size_t)r;
+        }
+        return 0;
+}
+
+static int copy_source(int fd, const struct file_source *source)
+{
+        if (source->fd < 0 && !source->read)
+                return fd_write_all(fd, source->bytes, (size_t)source->size);
+        _cleanup_free_ char *piece = malloc(FILE_PIECE_BYTES);
+        if (!piece)
+                return -ENOMEM;
+        for (uint64_t at = 0; at < source->size;) {
+                size_t n = (size_t)MIN((uint64_t)FILE_PIECE_BYTES, source->size - at);
+                int r = read_piece(source, at, piece, n);
+                if (r == 0)
+                        r = fd_write_all(fd, piece, n);
+                if (r < 0)
+                        return r;
+                at += n;
+        }
+        return 0;
+}
+
+static int make_temporary(int dir_fd, char name[static TEMPORARY_NAME_MAX])
+{
+        int r = files_temporary_name(name);
+
+        if (r < 0)
+                return r;
         int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         return fd < 0 ? -errno : fd;
 }
 
 /* Under a name of its own first, which is then changed: whoever looks sees the old file or the new one. */
-static int replace(const struct target *t, const void *bytes, size_t size, mode_t mode)
+static int replace(const struct target *t, const struct file_source *source, mode_t mode)
 {
         char name[TEMPORARY_NAME_MAX];
 
         _cleanup_close_ int fd = make_temporary(t->dir_fd, name);
         if (fd < 0)
                 return fd;
-        int r = fd_write_all(fd, bytes, size);
-        if (r == 0 && fchmod(fd, mode & PERMISSIONS) < 0)
+        int r = copy_source(fd, source);
+        if (r == 0 && fchmod(fd, mode & FILE_PERMISSIONS) < 0)
                 r = -errno;
         if (r == 0 && renameat(t->dir_fd, name, t->dir_fd, t->name) < 0)
                 r = -errno;
@@ -207,22 +249,35 @@ static int replace(const struct target *t, const void *bytes, size_t size, mode_
 
 int files_write(const struct files *f, const char *path, const void *bytes, size_t size, mode_t mode, gb_error *err)
 {
-        _cleanup_(target_done) struct target t = {.dir_fd = -1};
-        _cleanup_(identity_restore) struct identity identity = {0};
+        struct file_source source = {.bytes = bytes, .fd = -1, .size = size};
 
         if (size > FILE_BYTES_MAX)
                 return error_set(err, GB_E_LIMIT, EFBIG, "the file %s has %zu bytes, at most %llu are taken", quote(path).text, size,
                                  (unsigned long long)FILE_BYTES_MAX);
-        int r = identity_take(&identity, f, err);
-        if (r == 0)
-                r = target_open(&t, f, path, "write", err);
-        if (r < 0)
-                return r;
-        r = replace(&t, bytes, size, mode);
-        return r < 0 ? fail(err, -r, "write", path) : 0;
+        return files_put(f, path, &source, mode, false, err);
 }
 
-int files_read(const struct files *f, const char *path, char **ret, size_t *ret_size, gb_error *err)
+int files_put(const struct files *f, const char *path, const struct file_source *source, mode_t mode, bool parents, gb_error *err)
+{
+        _cleanup_(target_done) struct target t = {.dir_fd = -1};
+        _cleanup_(identity_restore) struct identity identity = {0};
+        struct made_path made = {0};
+
+        int r = identity_take(&identity, f, err);
+        if (r == 0 && parents)
+                r = files_make_parents(f, path, &made, err);
+        if (r == 0)
+                r = target_open(&t, f, path, "write", err);
+        if (r == 0) {
+                r = replace(&t, source, mode);
+                r = r < 0 ? files_fail(err, -r, "write", path) : 0;
+        }
+        if (r < 0)
+                files_unmake_parents(f, &made);
+        return r;
+}
+
+int files_open(const struct files *f, const char *path, uint64_t *ret_size, gb_error *err)
 {
         char checked[HOST_PATH_MAX];
         _cleanup_(identity_restore) struct identity identity = {0};
@@ -233,94 +288,27 @@ int files_read(const struct files *f, const char *path, char **ret, size_t *ret_
                 r = identity_take(&identity, f, err);
         if (r < 0)
                 return r;
-        _cleanup_close_ int fd = open_beneath(f->root_fd, checked, O_RDONLY);
+        _cleanup_close_ int fd = files_open_beneath(f->root_fd, checked, O_RDONLY);
         if (fd < 0 || fstat(fd, &st) < 0)
-                return fail(err, errno, "read", path);
+                return files_fail(err, errno, "read", path);
         if (!S_ISREG(st.st_mode))
                 return error_set(err, GB_E_USAGE, S_ISDIR(st.st_mode) ? EISDIR : EINVAL, "cannot read %s in the workspace: it is not a regular file",
                                  quote(path).text);
-        r = st.st_size > (off_t)FILE_BYTES_MAX ? -EFBIG : fd_read_all(fd, FILE_BYTES_MAX, ret, ret_size);
+        *ret_size = (uint64_t)st.st_size;
+        return TAKE_FD(fd);
+}
+
+int files_read(const struct files *f, const char *path, char **ret, size_t *ret_size, gb_error *err)
+{
+        uint64_t size;
+
+        _cleanup_close_ int fd = files_open(f, path, &size, err);
+        if (fd < 0)
+                return fd;
+        int r = size > FILE_BYTES_MAX ? -EFBIG : fd_read_all(fd, FILE_BYTES_MAX, ret, ret_size);
         if (r == -EFBIG)
                 return error_set(err, GB_E_LIMIT, EFBIG, "the file %s has more than %llu bytes", quote(path).text, (unsigned long long)FILE_BYTES_MAX);
-        return r < 0 ? fail(err, -r, "read", path) : 0;
-}
-
-void file_list_free(struct file_list *l)
-{
-        if (!l)
-                return;
-        for (size_t i = 0; i < l->n; i++)
-                free(l->entries[i].name);
-        free(l->entries);
-        free(l);
-}
-
-/* -ENOMEM, 0, or 1 when the list is full. */
-static int add_entry(struct file_list *l, int dir_fd, const char *name)
-{
-        struct stat st;
-
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-                return 0;
-        if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-                return 0; /* gone again */
-        if (l->n == FILE_LIST_MAX)
-                return 1;
-        if ((l->n & (l->n + 1)) == 0) {
-                struct file_entry *grown = realloc(l->entries, (l->n + 1) * 2 * sizeof(*grown));
-                if (!grown)
-                        return -ENOMEM;
-                l->entries = grown;
-        }
-        char *copy = strdup(name);
-        if (!copy)
-                return -ENOMEM;
-        l->entries[l->n++] = (struct file_entry){
-                .name = copy, .mode = st.st_mode, .size = (uint64_t)st.st_size,
-                .modified_usec = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000,
-        };
-        return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-        return strcmp(((const struct file_entry *)a)->name, ((const struct file_entry *)b)->name);
-}
-
-static void closedir_ptr(DIR **d)
-{
-        if (*d)
-                closedir(*d);
-}
-
-int files_list(const struct files *f, const char *path, struct file_list **ret, gb_error *err)
-{
-        char checked[HOST_PATH_MAX];
-        _cleanup_(identity_restore) struct identity identity = {0};
-        _cleanup_file_list_ struct file_list *l = calloc(1, sizeof(*l));
-        _cleanup_(closedir_ptr) DIR *dir = NULL;
-        struct dirent *entry;
-
-        int r = l ? files_check_path(path, strlen(path), checked, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        if (r == 0)
-                r = identity_take(&identity, f, err);
-        if (r < 0)
-                return r;
-        _cleanup_close_ int fd = open_beneath(f->root_fd, checked, O_RDONLY | O_DIRECTORY);
-        if (fd >= 0)
-                dir = fdopendir(fd);
-        if (!dir)
-                return fail(err, errno, "list", path);
-        TAKE_FD(fd);
-        while (r == 0 && (entry = readdir(dir)))
-                r = add_entry(l, dirfd(dir), entry->d_name);
-        if (r < 0)
-                return error_set(err, GB_E_INTERNAL, -r, "cannot list %s: out of memory", quote(path).text);
-        l->truncated = r > 0;
-        if (l->n > 0)
-                qsort(l->entries, l->n, sizeof(l->entries[0]), by_name);
-        *ret = TAKE_PTR(l);
-        return 0;
+        return r < 0 ? files_fail(err, -r, "read", path) : 0;
 }
 
 int files_remove(const struct files *f, const char *path, gb_error *err)
@@ -336,25 +324,6 @@ int files_remove(const struct files *f, const char *path, gb_error *err)
         if (unlinkat(t.dir_fd, t.name, 0) == 0)
                 return 0;
         if (errno != EISDIR || unlinkat(t.dir_fd, t.name, AT_REMOVEDIR) < 0)
-                return fail(err, errno, "remove", path);
-        return 0;
-}
-
-int files_make_directory(const struct files *f, const char *path, mode_t mode, gb_error *err)
-{
-        _cleanup_(target_done) struct target t = {.dir_fd = -1};
-        _cleanup_(identity_restore) struct identity identity = {0};
-
-        int r = identity_take(&identity, f, err);
-        if (r == 0)
-                r = target_open(&t, f, path, "make", err);
-        if (r < 0)
-                return r;
-        if (mkdirat(t.dir_fd, t.name, 0700) < 0)
-                return fail(err, errno, "make", path);
-        /* Not by its name: that may be a link by now. */
-        _cleanup_close_ int fd = open_beneath(t.dir_fd, t.name, O_RDONLY | O_DIRECTORY);
-        if (fd < 0 || fchmod(fd, mode & PERMISSIONS) < 0)
-                return fail(err, errno, "make", path);
+                return files_fail(err, errno, "remove", path);
         return 0;
 }

@@ -83,6 +83,8 @@ int result_make_id(char ret[static ID_DIGITS + 1]);
  * UTF-8 is given losslessly as stdout_base64 / stderr_base64 beside a readable version. */
 json_t *result_to_json(const struct result *r, const struct policy *policy);
 json_t *controls_to_json(const struct controls *c);
+/* Its "limits". */
+json_t *policy_limits_to_json(const struct policy *p);
 
 /* One value as {"main": bool, "data": {mime: text or {"base64": text}}}, an error as {"name", "value", "traceback"};
  * used by events too. */

@@ -104,7 +104,7 @@ static json_t *peaks_to_json(const struct run_facts *f)
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
 
-static json_t *limits_to_json(const struct policy *p)
+json_t *policy_limits_to_json(const struct policy *p)
 {
         _cleanup_json_ json_t *o = json_object();
         int r = 0;
@@ -252,7 +252,7 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= set_output(o, "stderr", &result->err);
         r |= json_object_set_new(o, "truncated", json_boolean(result->truncated));
         r |= json_object_set_new(o, "peaks", peaks_to_json(&result->facts));
-        r |= json_object_set_new(o, "limits", limits_to_json(policy));
+        r |= json_object_set_new(o, "limits", policy_limits_to_json(policy));
         r |= json_object_set_new(o, "policy", policy_to_json(result, policy));
         r |= json_object_set_new(o, "language", json_text(result->language));
         r |= json_object_set_new(o, "backend", json_text(result->backend));

@@ -243,6 +243,7 @@ int session_run(struct session *s, const struct once_request *q, struct result *
                 .session = s, .language = q->language, .io = &io, .chunk = chunk, .interrupt_fd = -1, .cancel_fd = q->cancel_fd,
                 .stdin_fd = q->stdin_fd, .callbacks = &q->callbacks, .keep_output = q->keep_output, .result = result,
                 .code = q->code, .code_size = q->code_size, .asked_usec = q->asked_usec > 0 ? q->asked_usec : monotonic_usec(),
+                .timeout_usec = q->timeout_usec,
         };
 
         if (!chunk || !result)
@@ -265,45 +266,42 @@ int session_run(struct session *s, const struct once_request *q, struct result *
         return 0;
 }
 
-static struct files files_of(struct session *s)
-{
-        struct files f = {.root_fd = s->backend->session_workspace(s->box)};
-
-        s->backend->session_owner(s->box, &f.uid, &f.gid);
-        return f;
-}
-
 int session_file_write(struct session *s, const char *path, const void *bytes, size_t size, mode_t mode, gb_error *err)
 {
-        struct files f = files_of(s);
+        struct files f;
+        int r = session_files(s, &f, err);
 
-        return files_write(&f, path, bytes, size, mode, err);
+        return r < 0 ? r : files_write(&f, path, bytes, size, mode, err);
 }
 
 int session_file_read(struct session *s, const char *path, char **ret, size_t *ret_size, gb_error *err)
 {
-        struct files f = files_of(s);
+        struct files f;
+        int r = session_files(s, &f, err);
 
-        return files_read(&f, path, ret, ret_size, err);
+        return r < 0 ? r : files_read(&f, path, ret, ret_size, err);
 }
 
 int session_file_list(struct session *s, const char *path, struct file_list **ret, gb_error *err)
 {
-        struct files f = files_of(s);
+        struct files f;
+        int r = session_files(s, &f, err);
 
-        return files_list(&f, path, ret, err);
+        return r < 0 ? r : files_list(&f, path, ret, err);
 }
 
 int session_file_remove(struct session *s, const char *path, gb_error *err)
 {
-        struct files f = files_of(s);
+        struct files f;
+        int r = session_files(s, &f, err);
 
-        return files_remove(&f, path, err);
+        return r < 0 ? r : files_remove(&f, path, err);
 }
 
 int session_directory_make(struct session *s, const char *path, mode_t mode, gb_error *err)
 {
-        struct files f = files_of(s);
+        struct files f;
+        int r = session_files(s, &f, err);
 
-        return files_make_directory(&f, path, mode, err);
+        return r < 0 ? r : files_make_directory(&f, path, mode, err);
 }

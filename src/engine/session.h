@@ -43,6 +43,8 @@ uint64_t session_started_usec(const struct session *s); /* CLOCK_MONOTONIC */
 /* Readable when the session has ended by itself; its runs are then refused with GB_E_LOST. */
 int session_event_fd(const struct session *s);
 int session_usage(struct session *s, struct box_usage *ret, gb_error *err);
+/* The same for somebody who watches: disk is also that of a workspace on the host, as it was about a second ago (what has come since the session was opened). */
+int session_sample(struct session *s, struct box_usage *ret, gb_error *err);
 
 /* One run of a program that starts afresh and ends. */
 struct once_request {
@@ -56,13 +58,19 @@ struct once_request {
         bool keep_output;  /* the result holds stdout and stderr, capped by output_limit */
         bool only_warm;    /* not from the template: not at all */
         uint64_t asked_usec; /* CLOCK_MONOTONIC: since when somebody waits; 0: now */
+        uint64_t timeout_usec; /* up to the policy's timeout_max; 0: the policy's */
         struct session_callbacks callbacks;
 };
 
 /* As run_execute(), in the session's box; Python from its template where that makes no difference. */
 int session_run(struct session *s, const struct once_request *request, struct result **ret, gb_error *err);
 
-/* Files of the workspace: see files.h. */
+/* The workspace: see files.h. Not to be used when the session is closed. */
+int session_files(struct session *s, struct files *ret, gb_error *err);
+/* Whether so much more fits into it, as it is now: GB_E_DISK_FULL. A private one says that itself when it is full, one on the host does not. */
+int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err);
+
+/* The same for each. */
 int session_file_write(struct session *s, const char *path, const void *bytes, size_t size, mode_t mode, gb_error *err);
 int session_file_read(struct session *s, const char *path, char **ret, size_t *ret_size, gb_error *err);
 int session_file_list(struct session *s, const char *path, struct file_list **ret, gb_error *err);

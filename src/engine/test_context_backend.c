@@ -325,10 +325,12 @@ static int fake_workspace(const struct backend_session *s)
         return fake.workspace_fd;
 }
 
-static void fake_owner(const struct backend_session *s, uid_t *uid, gid_t *gid)
+static int fake_files(struct backend_session *s, int *fd, uid_t *uid, gid_t *gid, gb_error *err)
 {
+        *fd = fake.workspace_fd;
         *uid = geteuid();
         *gid = getegid();
+        return 0;
 }
 
 static int fake_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
@@ -462,7 +464,7 @@ const struct backend fake_backend = {
         .name = "fake",
         .session_open = fake_open,
         .session_workspace = fake_workspace,
-        .session_owner = fake_owner,
+        .session_files = fake_files,
         .session_usage = fake_usage,
         .session_event_fd = fake_session_event_fd,
         .session_free = fake_session_free,

@@ -353,7 +353,7 @@ static int write_to_full_disk(void)
         f.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (files_write(&f, "a", "old", 3, 0600, &err) < 0)
                 return 1;
-        if (files_write(&f, "a", big, sizeof(big), 0600, &err) != -ENOSPC || err.code != GB_E_LIMIT || !strstr(err.message, "full"))
+        if (files_write(&f, "a", big, sizeof(big), 0600, &err) != -ENOSPC || err.code != GB_E_DISK_FULL || !strstr(err.message, "full"))
                 return 2;
         _cleanup_free_ char *bytes = NULL;
         size_t size;

@@ -206,6 +206,11 @@ int warm_server_start(struct warm_server *s, const struct template *t, const str
         return r;
 }
 
+int warm_own(gb_error *err)
+{
+        return backend->warm ? backend->warm->own(err) : 0;
+}
+
 int warm_server_event_fd(const struct template *t)
 {
         return backend->warm->event_fd(t);

@@ -30,6 +30,9 @@ void warm_server_abandon(const struct warm_server *s);
  * When what served has died it is started anew: then the other templates have ended, too. */
 int warm_server_start(struct warm_server *s, const struct template *template, const struct policy *policy, struct warm_status *ret,
                       gb_error *err);
+/* For a process that has templates for itself alone: from here on it uses none of others, and no warden of others. */
+int warm_own(gb_error *err);
+
 /* Readable when the template has ended; -1: it has, or was never started. */
 int warm_server_event_fd(const struct template *template);
 

@@ -81,8 +81,8 @@ void journal_run_done(struct journal_run *run);
 #define _cleanup_journal_run_ _cleanup_(journal_run_done)
 
 /* The record of a run that is about to start, with its key: one transaction. 0; 1 when the key was used before for
- * the same request: then ret_id is the run (or session) of the first time and nothing was written; GB_E_CONFLICT
- * when it was used for another. GB_E_DISK_FULL when there is no room. */
+ * the same request: then ret_id is the run (or session) of the first time and nothing was written (its record may have been removed
+ * meanwhile, for want of room: it was run all the same); GB_E_CONFLICT when it was used for another. GB_E_DISK_FULL when there is no room. */
 int journal_run_begin(struct journal *j, const struct journal_run *run, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX],
                       gb_error *err);
 /* The next event of a run that goes on: its number, or a negative errno. STARTED makes the run `running`.
@@ -93,7 +93,7 @@ int64_t journal_event(struct journal *j, const char *run, enum journal_kind kind
 struct journal_end {
         const char *verdict;  /* its name; NULL: nothing was run */
         const char *event;    /* the data of the last event: the verdict's or the error's object */
-        const char *result;   /* the result object without output and values (they are events) */
+        const char *result;   /* the result object without output and values (they are events). Kept once when it is the same text as event; NULL: it is */
         const char *peaks;    /* for the audit; NULL: none */
         const char *controls;
         uint64_t t_usec;
@@ -107,8 +107,8 @@ int journal_run_get(struct journal *j, const char *tenant, const char *id, struc
 struct journal_query {
         const char *tenant; /* NULL: all */
         const char *session, *verdict; /* NULL: any */
-        int state;          /* enum journal_state, or -1: any */
-        uint64_t since_usec, until_usec; /* 0: no bound */
+        int state;          /* enum journal_state, or -1: any; not for audit records */
+        uint64_t since_usec, until_usec; /* 0: no bound; of runs by their creation, of audit records by their time. until is not within */
         uint64_t before;
         size_t limit;
 };
@@ -149,12 +149,24 @@ int journal_session_get(struct journal *j, const char *tenant, const char *id, s
  * "controls", ...}; also of "session.create", "session.end", "token.create", "token.revoke". */
 typedef int journal_audit_function(void *data, uint64_t cursor, const char *json);
 int journal_audit(struct journal *j, const struct journal_query *q, journal_audit_function *f, void *data, uint64_t *ret_next, gb_error *err);
+/* json: an object with more keys, or NULL. Runs and sessions have theirs already, from the functions above. */
 int journal_audit_add(struct journal *j, const char *tenant, const char *token, const char *action, const char *json, gb_error *err);
+/* The same at most once for each mark, for what another process did and nobody told: 1 when it was written, 0 when it is known. */
+int journal_audit_once(struct journal *j, const char *mark, uint64_t at_usec, const char *tenant, const char *token, const char *action, const char *json,
+                       gb_error *err);
+
+/* ---- times, as the API writes them ---- */
+
+#define JOURNAL_TIME_MAX 40
+/* "2026-01-05T10:00:00.000000Z"; returns ret. */
+char *journal_time_format(uint64_t usec, char ret[static JOURNAL_TIME_MAX]);
+/* RFC 3339 with any offset and any fraction, or a date alone: since 1970. -EINVAL. */
+int journal_time_parse(const char *text, uint64_t *ret_usec);
 
 /* ---- upkeep, by a thread of the server, every second or so ---- */
 
 struct journal_stats {
-        uint64_t runs, events, bytes, wal_bytes, removed_runs;
+        uint64_t runs, events, bytes, wal_bytes, removed_runs; /* events, removed_runs: since it was opened */
 };
 /* Removes what is over the limits, in small transactions, and copies the log into the file. A run that goes on is never removed. */
 int journal_tidy(struct journal *j, gb_error *err);

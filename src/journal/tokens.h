@@ -53,4 +53,8 @@ int64_t tokens_count(struct tokens *t);
  * wrong, expired, revoked. */
 int tokens_check(struct tokens *t, const char *text, size_t size, struct token *ret, gb_error *err);
 
+/* Upkeep, by the thread that calls journal_tidy(): writes down when tokens were used, and what was created and revoked into the audit, each once. */
+struct journal;
+int tokens_tidy(struct tokens *t, struct journal *j, gb_error *err);
+
 #endif

@@ -52,6 +52,12 @@ struct cgroup_host {
 int cgroup_find(bool may_change, struct cgroup_host *ret);
 void cgroup_host_done(struct cgroup_host *h);
 
+/* For a service: when our own v2 group was delegated to us and nobody else is in it, moves this process to a group below it. 1: it did; 0: there was nothing to
+ * do. Before any thread. */
+#define CGROUP_ROOM_NAME "main"
+int cgroup_make_room(void);
+int cgroup_make_room_in(int group); /* the same for the group at this descriptor, in which we are */
+
 struct cgroup_limits {
         uint64_t memory_bytes; /* 0: no limit, for each of these */
         uint64_t pids;

@@ -289,7 +289,12 @@ static int check_v2(const struct finder *f, int fd, bool cpu)
                 return 0;
         if (!f->s->may_change)
                 return could_enable(fd);
-        return file_write_at(fd, "cgroup.subtree_control", cpu ? "+memory +pids +cpu" : "+memory +pids");
+        r = file_write_at(fd, "cgroup.subtree_control", cpu ? "+memory +pids +cpu" : "+memory +pids");
+        /* That one limits nothing, it only counts: statistics have it or not. */
+        char text[1024];
+        if (r == 0 && file_read_at(fd, "cgroup.controllers", text, sizeof(text)) >= 0 && has_word(text, "io"))
+                (void)file_write_at(fd, "cgroup.subtree_control", "+io");
+        return r;
 }
 
 static void explain_v2(struct finder *f, int r)

@@ -39,6 +39,17 @@ int mount_clone_tree(int fd, unsigned flags, int idmap_userns)
         return r < 0 ? r : TAKE_FD(tree);
 }
 
+int mount_make_lent(int fd, int idmap_userns)
+{
+        struct mount_attr attr = {
+                .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSYMFOLLOW | MOUNT_ATTR_IDMAP,
+                .propagation = MS_PRIVATE,
+                .userns_fd = (uint64_t)idmap_userns,
+        };
+
+        return sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr) < 0 ? -errno : 0;
+}
+
 int mount_clone_tree_here(int fd, unsigned flags)
 {
         char link[32], path[PATH_MAX];

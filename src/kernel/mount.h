@@ -21,6 +21,9 @@ int mount_clone_tree(int fd, unsigned flags, int idmap_userns);
  * the same inode. */
 int mount_clone_tree_here(int fd, unsigned flags);
 
+/* For a detached copy that somebody outside of the box gets: nothing on it is executed or followed, and owners are mapped by the user namespace. */
+int mount_make_lent(int fd, int idmap_userns);
+
 struct mount_tmpfs_options {
         uint64_t size_bytes, inodes; /* inodes 0: no limit of its own */
         unsigned mode, uid, gid;

@@ -13,6 +13,10 @@
  * gives one back. libcap is not used: it allocates, and this is one system call. */
 int privilege_drop_capabilities(void);
 
+/* Becomes an ordinary user for good: no groups, no capability in any set, no new privileges, not dumpable. For a process with one
+ * thread, and with the right to. When it fails the process must end: it is neither this nor that. */
+int privilege_become(uid_t uid, gid_t gid);
+
 /* no_new_privs for this thread and all it starts. */
 int privilege_no_new(void);
 

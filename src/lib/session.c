@@ -16,36 +16,6 @@
 /* The template of who asks for none by name. */
 #define TEMPLATE_DEFAULT "python"
 
-/* The session's own: the caller may change or free his. */
-static struct policy *copy_policy(const struct policy *p)
-{
-        _cleanup_policy_ struct policy *copy = malloc(sizeof(*copy));
-
-        if (!copy)
-                return NULL;
-        *copy = *p;
-        /* Nothing may be freed twice when the memory runs out half-way. */
-        memset(copy->mounts, 0, sizeof(copy->mounts));
-        memset(copy->env, 0, sizeof(copy->env));
-        copy->n_mounts = copy->n_env = 0;
-        copy->trust = NULL;
-        copy->origin = strdup(p->origin);
-        if (copy->origin)
-                copy->trust = strdup(p->trust);
-        bool good = copy->origin && copy->trust;
-        for (size_t i = 0; good && i < p->n_mounts; i++) {
-                struct policy_mount *m = &copy->mounts[copy->n_mounts++];
-                *m = (struct policy_mount){strdup(p->mounts[i].source), strdup(p->mounts[i].target), p->mounts[i].writable};
-                good = m->source && m->target;
-        }
-        for (size_t i = 0; good && i < p->n_env; i++) {
-                struct policy_env *e = &copy->env[copy->n_env++];
-                *e = (struct policy_env){strdup(p->env[i].name), strdup(p->env[i].value)};
-                good = e->name && e->value;
-        }
-        return good ? TAKE_PTR(copy) : NULL;
-}
-
 /* Whether there is a template of that name, by the table alone. */
 static const struct template *look_for_template(const struct templates *all, const char *name)
 {
@@ -85,7 +55,7 @@ int gb_session_open(const gb_policy *policy, const gb_session_options *options, 
                 return error_set(err, GB_E_USAGE, EINVAL, "gb_session_open: a policy and a place for the session are required");
         _cleanup_(gb_session_close_ptr) gb_session *s = calloc(1, sizeof(*s));
         if (s) {
-                s->policy = copy_policy(policy->policy);
+                s->policy = policy_copy(policy->policy); /* the caller may change or free his */
                 s->tables = tables_share(policy->tables);
         }
         if (!s || !s->policy)

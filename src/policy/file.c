@@ -386,9 +386,9 @@ int policy_parse(const char *name, const char *text, size_t size, const char *tr
         return r < 0 ? r : policy_from_document(doc, trust, ret, err);
 }
 
-int policy_load(const char *file, const char *trust, struct policy **ret, gb_error *err)
+/* The file, or what stands for one that need not be there. */
+static int open_document(const char *file, struct document **ret, gb_error *err)
 {
-        _cleanup_document_ struct document *doc = NULL;
         _cleanup_free_ char *path = NULL;
         int r;
 
@@ -397,8 +397,49 @@ int policy_load(const char *file, const char *trust, struct policy **ret, gb_err
                 if (r < 0)
                         return error_set(err, GB_E_INTERNAL, -r, "out of memory");
         }
-        r = document_read(file ? file : path, &doc, err);
+        r = document_read(file ? file : path, ret, err);
         if (r == -ENOENT && !file && path_config_is_optional())
-                return policy_parse("built-in", builtin_text, strlen(builtin_text), trust, ret, err);
+                return document_parse("built-in", builtin_text, strlen(builtin_text), ret, err);
+        return r;
+}
+
+int policy_load(const char *file, const char *trust, struct policy **ret, gb_error *err)
+{
+        _cleanup_document_ struct document *doc = NULL;
+
+        int r = open_document(file, &doc, err);
         return r < 0 ? r : policy_from_document(doc, trust, ret, err);
+}
+
+void policy_levels_done(struct policy_levels *l)
+{
+        while (l->n > 0)
+                policy_free(l->rows[--l->n]);
+}
+
+int policy_load_levels(const char *file, struct policy_levels *ret, gb_error *err)
+{
+        _cleanup_document_ struct document *doc = NULL;
+        _cleanup_policy_ struct policy *checked = NULL;
+        _cleanup_(policy_levels_done) struct policy_levels l = {0};
+        const char *name;
+        json_t *level;
+
+        int r = open_document(file, &doc, err);
+        if (r == 0)
+                r = policy_from_document(doc, NULL, &checked, err); /* all of them, and how many */
+        if (r < 0)
+                return r;
+        const json_t *levels = json_object_get(doc->yaml->root, "trust_levels");
+        if (!json_object_get(levels, TRUST_DEFAULT))
+                r = resolve(doc, TRUST_DEFAULT, NULL, &l.rows[l.n++], err);
+        json_object_foreach((json_t *)levels, name, level) {
+                if (r == 0)
+                        r = resolve(doc, name, level, &l.rows[l.n++], err);
+        }
+        if (r < 0)
+                return r;
+        *ret = l;
+        l.n = 0;
+        return 0;
 }

@@ -10,9 +10,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define NAME_BYTES_MAX 32
 
@@ -360,4 +362,26 @@ int language_by_file(const struct languages *l, const char *file_name, const str
                                  quote(base).text);
         *ret = row;
         return 0;
+}
+
+static bool is_found(const char *word)
+{
+        static const char *const directories[] = {"/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"};
+        char path[PATH_MAX];
+
+        if (strchr(word, '/'))
+                return access(word, X_OK) == 0;
+        for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
+                snprintf(path, sizeof(path), "%s/%s", directories[i], word);
+                if (access(path, X_OK) == 0)
+                        return true;
+        }
+        return false;
+}
+
+bool language_is_found(const struct language *l)
+{
+        const char *word = l->compile[0] ? l->compile[0] : l->run[0];
+
+        return word && is_found(word);
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,9 @@ int languages_parse(const char *name, const char *text, size_t size, struct lang
 void languages_free(struct languages *l);
 DEFINE_CLEANUP(struct languages, languages_free)
 #define _cleanup_languages_ _cleanup_(languages_free_ptr)
+
+/* Whether a box that is made of the host's /usr would find the language's first command. */
+bool language_is_found(const struct language *l);
 
 /* By name or alias; the error names the nearest and lists all. */
 int language_by_name(const struct languages *l, const char *name, const struct language **ret, gb_error *err);

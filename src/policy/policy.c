@@ -31,6 +31,35 @@ int policy_new(struct policy **ret, gb_error *err)
         return 0;
 }
 
+struct policy *policy_copy(const struct policy *p)
+{
+        _cleanup_policy_ struct policy *copy = malloc(sizeof(*copy));
+
+        if (!copy)
+                return NULL;
+        *copy = *p;
+        /* Nothing may be freed twice when the memory runs out half-way. */
+        memset(copy->mounts, 0, sizeof(copy->mounts));
+        memset(copy->env, 0, sizeof(copy->env));
+        copy->n_mounts = copy->n_env = 0;
+        copy->trust = NULL;
+        copy->origin = strdup(p->origin);
+        if (copy->origin)
+                copy->trust = strdup(p->trust);
+        bool good = copy->origin && copy->trust;
+        for (size_t i = 0; good && i < p->n_mounts; i++) {
+                struct policy_mount *m = &copy->mounts[copy->n_mounts++];
+                *m = (struct policy_mount){strdup(p->mounts[i].source), strdup(p->mounts[i].target), p->mounts[i].writable};
+                good = m->source && m->target;
+        }
+        for (size_t i = 0; good && i < p->n_env; i++) {
+                struct policy_env *e = &copy->env[copy->n_env++];
+                *e = (struct policy_env){strdup(p->env[i].name), strdup(p->env[i].value)};
+                good = e->name && e->value;
+        }
+        return good ? TAKE_PTR(copy) : NULL;
+}
+
 void policy_free(struct policy *p)
 {
         if (!p)

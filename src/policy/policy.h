@@ -68,8 +68,17 @@ int policy_default_path(char **ret);
  * level (NULL: the file's `default_trust`). A wrong file is refused whole. When the default
  * file does not exist the built-in policy is used, which is the same as the shipped file. */
 int policy_load(const char *file, const char *trust, struct policy **ret, gb_error *err);
+/* The trust levels of a file (NULL: the default one), each checked, in the file's order. */
+struct policy_levels {
+        struct policy *rows[TRUST_LEVELS_MAX + 1];
+        size_t n;
+};
+int policy_load_levels(const char *file, struct policy_levels *ret, gb_error *err);
+void policy_levels_done(struct policy_levels *l);
 /* The same from memory; name stands for the file in errors and becomes the origin. */
 int policy_parse(const char *name, const char *text, size_t size, const char *trust, struct policy **ret, gb_error *err);
+/* With all that it owns; NULL when out of memory. */
+struct policy *policy_copy(const struct policy *p);
 void policy_free(struct policy *p);
 DEFINE_CLEANUP(struct policy, policy_free)
 #define _cleanup_policy_ _cleanup_(policy_free_ptr)

@@ -21,11 +21,11 @@ struct server;
 
 enum live_state { LIVE_OPENING, LIVE_READY, LIVE_ENDED };
 
-/* An interpreter of a session that somebody uses: so long it is not closed. */
+/* An interpreter of a session, and how many use it: so long it is not closed. */
 struct live_context {
-        char id[CONTEXT_ID_MAX]; /* empty: a free place */
+        struct context *context; /* NULL: a free place */
         unsigned users;
-        bool running, closing;
+        bool running;
 };
 
 struct live_session {
@@ -99,7 +99,7 @@ void live_free(struct live *l);
  * journal. A second call does nothing. */
 void live_stop(struct live *l);
 
-/* The policy of a trust level, read once; borrowed. NULL: the default one. */
+/* The policy of a trust level; borrowed. NULL: the default one. */
 int live_policy(struct live *l, const char *trust, const struct policy **ret, gb_error *err);
 
 /* ---- sessions ---- */
@@ -142,6 +142,10 @@ int live_sessions(struct live *l, const char *tenant, bool one_shot, struct live
  * GB_E_CONFLICT when somebody does. */
 int live_context_get(struct live_session *s, const char *id, const struct language *language, bool run, struct context **ret, gb_error *err);
 void live_context_put(struct live_session *s, struct context *c, bool run);
+/* A new one; to be given back as well. */
+int live_context_open(struct live_session *s, const struct language *language, struct context **ret, gb_error *err);
+/* The id of the default one of a language, under the session's lock; empty: there was none yet. NULL: there is no such language. */
+char *live_context_default(struct live_session *s, const char *language);
 /* GB_E_CONFLICT while somebody uses it. */
 int live_context_close(struct live_session *s, const char *id, gb_error *err);
 
@@ -176,6 +180,8 @@ void live_unwatch(struct live *l, uint64_t watch);
 
 /* The end of a run that the journal could not take: it is tried again, until it can. Texts are copied. */
 void live_end_later(struct live *l, const char *run, const struct journal_end *end);
+
+uint64_t live_wall_usec(void); /* since 1970 */
 
 struct live_counts {
         uint64_t sessions, runs, memory_bytes;

@@ -23,6 +23,7 @@ enum server_state { SERVER_STARTING, SERVER_READY, SERVER_DRAINING };
 struct server {
         struct server_config config;
         struct policy *policy; /* of the default trust level */
+        struct policy_levels levels; /* all of the policy file: it is read once, while it can be */
         struct languages *languages;
         struct templates *templates;
         struct journal *journal;
@@ -32,6 +33,7 @@ struct server {
         struct loop *loop;
         struct workers *workers;
         _Atomic int state; /* enum server_state */
+        _Atomic bool degraded; /* ready, but what dies now cannot be started anew: /readyz says so */
         uint64_t started_usec; /* since 1970 */
 };
 

@@ -12,6 +12,7 @@
 #include "kernel/mount.h"
 #include "kernel/privilege.h"
 #include "kernel/sys.h"
+#include "warden/channel.h"
 #include "warden/loop.h"
 #include "warden/setup.h"
 #include "warden/template.h"
@@ -124,6 +125,7 @@ static int sort_descriptor(struct box *b, const struct box_fd *row, int *fd, str
 {
         int *place = row->role == BOX_FD_PAYLOAD ? &s->to.payload : row->role >= BOX_FD_STDIN && row->role <= BOX_FD_STDERR
                    ? &s->to.stdio[row->role - BOX_FD_STDIN] : NULL;
+        struct statfs fs;
 
         if (row->role == BOX_FD_SOURCE) {
                 note_device(b, row, *fd);
@@ -133,6 +135,9 @@ static int sort_descriptor(struct box *b, const struct box_fd *row, int *fd, str
         } else if (row->role == BOX_FD_CGROUP && row->index < CGROUP_KIND_COUNT) {
                 place = &b->cgroup_parents[row->index];
         }
+        /* What we would make and write there, as root, is nothing anywhere else. */
+        if (row->role == BOX_FD_CGROUP && (fstatfs(*fd, &fs) < 0 || (fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_SUPER_MAGIC)))
+                place = NULL;
         if (!place || *place >= 0)
                 return error_set(err, GB_E_INTERNAL, EPROTO, "the request has a descriptor that has no place");
         *place = TAKE_FD(*fd);
@@ -162,7 +167,10 @@ static unsigned source_mount_flags(const struct box_fd *fd)
 static int detach_source(const struct box *b, const struct box_fd *row, int *fd, gb_error *err)
 {
         _cleanup_close_ int idmap = -1;
+        bool is_theirs = warden_front.uid == 0 || (row->owner_uid == warden_front.uid && row->owner_gid == warden_front.gid);
 
+        if (row->flags & BOX_SOURCE_OWNED && !is_theirs)
+                return error_set(err, GB_E_INTERNAL, EPERM, "the request wants files of user %u for the box of user %u", row->owner_uid, warden_front.uid);
         if (row->flags & BOX_SOURCE_OWNED) {
                 struct userns_map map = {
                         .uid_inside = row->owner_uid, .uid_outside = b->host_uid,

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/message.h"
 #include "warden/box.h"
+#include "warden/files.h"
 #include "warden/loop.h"
 #include "warden/program.h"
 #include "warden/session.h"
@@ -19,6 +20,7 @@
 #include <sys/socket.h>
 
 bool warden_over;
+struct warden_front warden_front;
 
 static LOOP_TABLE struct channel channels[CHANNELS_MAX];
 static struct warden_request request;
@@ -174,6 +176,20 @@ static void on_stop(struct channel *c, int *fds)
         }
 }
 
+/* The answer has a channel of its own: that of a session tells of nothing but its end. */
+static void on_files(struct channel *c, int *fds)
+{
+        struct warden_event event = {.version = WARDEN_PROTOCOL_VERSION, .kind = WARDEN_LENT, .t_usec = monotonic_usec()};
+        const struct box_fd *rows = request.spec.fds;
+
+        if (request.spec.n_fds != 2 || rows[0].role != BOX_FD_CHANNEL || rows[1].role != BOX_FD_SOURCE)
+                return;
+        _cleanup_close_ int tree = files_lend(c->box, fds[1], &event.error);
+        if (tree < 0)
+                event.kind = WARDEN_FAILED;
+        (void)message_send_now(fds[0], &event, sizeof(event), &tree, tree >= 0);
+}
+
 /* A request that races with the end of what it is for finds its channel free: it is late, not wrong. */
 #define FOR(kind) (1U << (kind))
 static const struct {
@@ -186,6 +202,7 @@ static const struct {
         [WARDEN_OPEN] = {FOR(CHANNEL_FREE), 0, on_open},
         [WARDEN_START] = {FOR(CHANNEL_SESSION), FOR(CHANNEL_FREE), on_start},
         [WARDEN_SIGNAL] = {FOR(CHANNEL_BOX) | FOR(CHANNEL_PROGRAM), FOR(CHANNEL_FREE), on_signal},
+        [WARDEN_FILES] = {FOR(CHANNEL_SESSION), FOR(CHANNEL_FREE), on_files},
         [WARDEN_STOP] = {FOR(CHANNEL_BOX) | FOR(CHANNEL_SESSION) | FOR(CHANNEL_PROGRAM), FOR(CHANNEL_FREE), on_stop},
 };
 
@@ -199,7 +216,7 @@ static bool request_valid(ssize_t size, uint32_t n_fds)
                 return n_fds == 0;
         if (!GLOVEBOX_TEST_LAYERS && request.spec.layers_off != 0)
                 return false;
-        bool has_user = request.kind == WARDEN_CHANNEL || request.kind == WARDEN_START || (request.spec.uid != 0 && request.spec.gid != 0);
+        bool has_user = request.kind == WARDEN_CHANNEL || request.kind == WARDEN_START || request.kind == WARDEN_FILES || (request.spec.uid != 0 && request.spec.gid != 0);
         return request.spec.n_fds == n_fds && n_fds <= BOX_FDS_MAX && has_user;
 }
 

@@ -42,6 +42,12 @@ void channel_serve(void *channel);
 /* Another front connects to the socket at listen_fd. */
 void channel_accept(int listen_fd);
 
+/* Who started the warden: itself, as a rule. Root's warden may work for an ordinary user; it then does for him only what makes nothing his that is not. */
+struct warden_front {
+        uint32_t uid, gid;
+};
+extern struct warden_front warden_front;
+
 /* True once the front that started the warden is gone, or the box it was wanted for. */
 extern bool warden_over;
 

@@ -100,6 +100,18 @@ static void end_box(struct box *b, void *data)
         box_settle(b);
 }
 
+/* Whom we work for. Sockets know who made them: the front itself, or the keeper as the user that the front has become. */
+static bool learn_front(void)
+{
+        struct ucred peer;
+        socklen_t size = sizeof(peer);
+
+        if (getsockopt(WARDEN_SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+                return false;
+        warden_front = (struct warden_front){peer.uid, peer.gid};
+        return true;
+}
+
 /* Each session has a dozen descriptors. */
 static void raise_descriptor_limit(void)
 {
@@ -130,6 +142,8 @@ int main(void)
         sigaction(SIGHUP, &ignore, NULL);
         prctl(PR_SET_NAME, "glovebox-warden");
         if (privilege_is_host_root() && setgroups(0, NULL) < 0)
+                return 1;
+        if (!learn_front())
                 return 1;
         bool listens = getsockopt(WARDEN_LISTEN_FD, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening;
         sys_close_range(listens ? WARDEN_LISTEN_FD + 1 : WARDEN_LISTEN_FD, ~0U, 0);

@@ -150,6 +150,7 @@ enum warden_request_kind {
         WARDEN_START,    /* session: a program in it, on the channel that comes along */
         WARDEN_SIGNAL,   /* box or program; value: SIGINT or SIGTERM */
         WARDEN_STOP,     /* box, session or program; its end is told */
+        WARDEN_FILES,    /* session: its private workspace as a directory of the front's own. Descriptors: a channel for the one answer, the workspace */
         WARDEN_REQUEST_COUNT
 };
 
@@ -178,6 +179,7 @@ enum warden_event_kind {
         WARDEN_OPENED,      /* the session stands; host_uid is set; descriptors: the workspace, then its cgroups */
         WARDEN_READY,       /* the template waits for orders */
         WARDEN_SIGNALLED,   /* of a program: the signal that was asked for is sent */
+        WARDEN_LENT,        /* of WARDEN_FILES, with the directory */
 };
 
 /* Descriptors of WARDEN_STARTED in a session; all but the first only of an interpreter (BOX_CONTEXT). */

@@ -5,6 +5,7 @@
 #include "kernel/privilege.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,8 +26,29 @@ static bool kernel_at_least(int major, int minor)
         return a > major || (a == major && b >= minor);
 }
 
+static struct native_host held;
+static bool is_held;
+
+void native_host_hold(void)
+{
+        native_host_probe(&held, true);
+        is_held = true;
+}
+
+/* The same descriptors, once more. */
+static void copy_held(struct native_host *ret)
+{
+        *ret = held;
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+                ret->cgroup.parent[i] = held.cgroup.parent[i] < 0 ? -1 : fcntl(held.cgroup.parent[i], F_DUPFD_CLOEXEC, 3);
+}
+
 void native_host_probe(struct native_host *ret, bool may_change)
 {
+        if (is_held) {
+                copy_held(ret);
+                return;
+        }
         *ret = (struct native_host){
                 .landlock_abi = landlock_abi(),
                 .seccomp = prctl(PR_GET_SECCOMP) >= 0,

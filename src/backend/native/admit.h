@@ -18,6 +18,8 @@ struct native_host {
 };
 
 void native_host_probe(struct native_host *ret, bool may_change);
+/* Probes it once and for all: for a process that will not be able to any more. */
+void native_host_hold(void);
 void native_host_done(struct native_host *h);
 
 /* Fills the controls and the limits of spec; refuses what the policy does not allow to be weaker. */

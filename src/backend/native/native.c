@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "backend/native/admit.h"
 #include "backend/native/command.h"
+#include "backend/native/keeper.h"
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "backend/native/session.h"
@@ -23,27 +24,28 @@
 
 struct backend_box {
         int socket;
-        pid_t warden;
+        struct warden_process warden;
         bool over; /* the last event was read */
 };
 
 /* The warden that prepare() has started and nobody has taken yet. */
 static struct {
         int socket;
-        pid_t pid;
-} prepared = {.socket = -1};
+        struct warden_process process;
+} prepared = {.socket = -1, .process = {.pidfd = -1}};
 
 static void native_prepare(void)
 {
         if (prepared.socket < 0)
-                (void)warden_spawn(-1, &prepared.socket, &prepared.pid, NULL); /* start() tries again and tells */
+                (void)warden_spawn(-1, &prepared.socket, &prepared.process, NULL); /* start() tries again and tells */
 }
 
 static int take_warden(struct backend_box *box, gb_error *err)
 {
         if (prepared.socket >= 0) {
                 box->socket = TAKE_FD(prepared.socket);
-                box->warden = prepared.pid;
+                box->warden = prepared.process;
+                prepared.process = WARDEN_NOBODY;
                 return 0;
         }
         return warden_spawn(-1, &box->socket, &box->warden, err);
@@ -87,14 +89,14 @@ static int start_box(const struct box_request *request, const struct native_host
 static void native_forget(void)
 {
         if (prepared.socket >= 0)
-                warden_end(&prepared.socket, prepared.pid);
+                warden_end(&prepared.socket, &prepared.process);
 }
 
 static void native_free(struct backend_box *box)
 {
         if (!box)
                 return;
-        warden_end(&box->socket, box->warden);
+        warden_end(&box->socket, &box->warden);
         free(box);
 }
 DEFINE_CLEANUP(struct backend_box, native_free)
@@ -108,6 +110,7 @@ static int native_start(const struct box_request *request, struct controls *ret_
         if (!box)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         box->socket = -1;
+        box->warden = WARDEN_NOBODY;
         native_host_probe(&host, true);
         int r = start_box(request, &host, box, ret_controls, err);
         native_host_done(&host);
@@ -187,6 +190,12 @@ static void native_signal(struct backend_box *box, int sig)
         native_ask(box, WARDEN_SIGNAL, (uint32_t)sig);
 }
 
+/* When it does not work, admission will say what is missing. */
+static void native_settle(void)
+{
+        (void)cgroup_make_room();
+}
+
 static void native_stop(struct backend_box *box)
 {
         native_ask(box, WARDEN_STOP, 0);
@@ -194,6 +203,10 @@ static void native_stop(struct backend_box *box)
 
 const struct backend backend_native = {
         .name = "native",
+        .admit = session_native_admit,
+        .settle = native_settle,
+        .separate = native_separate,
+        .separated_fd = native_separated_fd,
         .prepare = native_prepare,
         .forget = native_forget,
         .start = native_start,
@@ -204,7 +217,7 @@ const struct backend backend_native = {
         .free = native_free,
         .session_open = session_native_open,
         .session_workspace = session_native_workspace,
-        .session_owner = session_native_owner,
+        .session_files = session_native_files,
         .session_usage = session_native_usage,
         .session_event_fd = session_native_event_fd,
         .session_is_warm = session_native_is_warm,

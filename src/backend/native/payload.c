@@ -2,6 +2,7 @@
 #include "backend/native/payload.h"
 
 #include "backend/native/admit.h"
+#include "backend/native/keeper.h"
 #include "base/fd.h"
 
 #include <errno.h>
@@ -150,6 +151,15 @@ int plan_bind(struct box_plan *p, const char *path, int fd, unsigned flags, bool
         row->flags = flags;
         row->owner_uid = st.st_uid;
         row->owner_gid = st.st_gid;
+        if (flags & BOX_SOURCE_OWNED && keeper_is_used()) {
+                /* Root's warden works for an ordinary user: only what is his can become the box's. */
+                row->owner_gid = getegid();
+                if (st.st_uid != geteuid())
+                        row->flags &= ~(unsigned)BOX_SOURCE_OWNED;
+                if (st.st_uid != geteuid() && flags & BOX_SOURCE_WRITABLE)
+                        return error_set(err, GB_E_UNENFORCEABLE, EPERM, "what is mounted at %s belongs to user %u, and this server runs as user %u: it can let a box write "
+                                         "only to what is its own (chown it, or mount it read-only)", path, (unsigned)st.st_uid, (unsigned)geteuid());
+        }
 
         r = add_op(p, BOX_OP_BIND, path, &op, err);
         if (r < 0)

@@ -7,6 +7,7 @@
 
 #include "backend/native/admit.h"
 #include "backend/native/command.h"
+#include "backend/native/keeper.h"
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "backend/native/template.h"
@@ -18,6 +19,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,8 @@
 #define ANSWER_USEC (BUILD_TIMEOUT_USEC + 5000000ULL)
 #define CLOSE_USEC 5000000ULL
 #define SETTLE_USEC 1000000ULL
+#define FILES_USEC 5000000ULL
+#define ADMITTED_UID 1000 /* inside; for the question only */
 #define ONCE_SLOTS 16 /* programs that run once, at a time: each has a directory for its code */
 
 struct backend_program {
@@ -47,6 +51,8 @@ struct backend_session {
         bool unified;
         bool warm; /* its interpreters come from a template */
         bool is_private; /* its workspace is a file system of its own */
+        int files;       /* the workspace as our own: a directory of the host, or what the warden lends; -1: nobody has asked yet */
+        pthread_mutex_t files_lock;
         uid_t host_uid;
         gid_t host_gid;
         uid_t uid;
@@ -283,20 +289,36 @@ static void close_session(struct backend_session *s)
         usage_close(&s->usage);
 }
 
+static int session_new(const struct session_request *q, bool unified, struct backend_session **ret, gb_error *err)
+{
+        struct backend_session *s = calloc(1, sizeof(*s));
+
+        if (!s)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        *s = (struct backend_session){
+                .channel = -1, .workspace = -1, .first = -1, .files = -1, .unified = unified, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0,
+                .files_lock = PTHREAD_MUTEX_INITIALIZER,
+        };
+        memset(&s->usage, -1, sizeof(s->usage));
+        if (keeper_is_used() && !s->is_private)
+                s->files = fcntl(q->workspace_fd, F_DUPFD_CLOEXEC, 3);
+        *ret = s;
+        return 0;
+}
+
 int session_native_open(const struct session_request *q, struct controls *ret_controls, struct backend_session **ret,
                         gb_error *err)
 {
         const struct native_host *host = host_once();
-        struct backend_session *s = calloc(1, sizeof(*s));
+        struct backend_session *s = NULL;
         struct warmth w;
         gb_error why = {0};
 
-        if (!s)
-                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        *s = (struct backend_session){.channel = -1, .workspace = -1, .first = -1, .unified = host->cgroup.unified_controllers, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0};
-        memset(&s->usage, -1, sizeof(s->usage));
+        int r = session_new(q, host->cgroup.unified_controllers, &s, err);
+        if (r < 0)
+                return r;
         decide_warmth(q, host, &w);
-        int r = q->only_warm && !w.use ? error_set(&why, GB_E_NOT_FOUND, ENOENT, "%s", w.why)
+        r = q->only_warm && !w.use ? error_set(&why, GB_E_NOT_FOUND, ENOENT, "%s", w.why)
                                        : open_session(s, q, host, &w, ret_controls, &why);
         /* Somebody else's warden does not have this template: it gets one of ours, which goes with us. */
         if (r < 0 && w.use && !q->only_warm && why.code == GB_E_NOT_FOUND && template_ensure(q->template, host, true, &w.key, w.note, w.why) == 0) {
@@ -331,10 +353,50 @@ int session_native_workspace(const struct backend_session *s)
         return s->workspace;
 }
 
-void session_native_owner(const struct backend_session *s, uid_t *ret_uid, gid_t *ret_gid)
+/* Without root nobody can take the identity of the box's user: the warden gives us the workspace as a mount in which what is his is ours. */
+static int borrow_files(struct backend_session *s, gb_error *err)
 {
-        *ret_uid = s->host_uid;
-        *ret_gid = s->host_gid;
+        _cleanup_free_ struct warden_request *m = request_new(WARDEN_FILES);
+        _cleanup_close_ int ours = -1, theirs = -1;
+        struct warden_event event;
+        int pair[2], n = 1;
+
+        if (!m || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a channel for files: %s", strerror(errno));
+        ours = pair[0];
+        theirs = pair[1];
+        m->spec.n_fds = 2;
+        m->spec.fds[0].role = BOX_FD_CHANNEL;
+        m->spec.fds[1].role = BOX_FD_SOURCE;
+        int r = message_send(s->channel, m, sizeof(*m), (int[]){theirs, s->workspace}, 2);
+        if (r < 0)
+                return error_set(err, GB_E_LOST, -r, "the session is gone: %s", strerror(-r));
+        theirs = safe_close(theirs);
+        r = warden_wait(ours, FILES_USEC, &event, &s->files, &n, err);
+        if (r == 0 && (event.kind != WARDEN_LENT || n != 1))
+                r = error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
+        if (r < 0)
+                s->files = n == 1 ? safe_close(s->files) : -1;
+        return r;
+}
+
+int session_native_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid, gid_t *ret_gid, gb_error *err)
+{
+        if (!keeper_is_used()) {
+                *ret_fd = s->workspace;
+                *ret_uid = s->host_uid;
+                *ret_gid = s->host_gid;
+                return 0;
+        }
+        pthread_mutex_lock(&s->files_lock);
+        int r = s->files >= 0 ? 0 : borrow_files(s, err);
+        pthread_mutex_unlock(&s->files_lock);
+        if (r < 0)
+                return r;
+        *ret_fd = s->files;
+        *ret_uid = geteuid();
+        *ret_gid = getegid();
+        return 0;
 }
 
 int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
@@ -355,7 +417,19 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
                 ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
         }
+        ret->cpu_known = usage_counts(&s->usage, offsetof(struct cgroup_stats, cpu_usec));
+        ret->memory_known = usage_counts(&s->usage, offsetof(struct cgroup_stats, memory_bytes));
+        ret->pids_known = usage_counts(&s->usage, offsetof(struct cgroup_stats, pids));
+        ret->io_known = usage_read_io(&s->usage, &ret->io_read_bytes, &ret->io_write_bytes) == 0;
         return 0;
+}
+
+int session_native_admit(const struct policy *policy, struct controls *ret, gb_error *err)
+{
+        struct box_request request = {.policy = policy, .workspace_fd = -1, .uid = ADMITTED_UID, .gid = ADMITTED_UID, .stdio = {-1, -1, -1}};
+        struct box_spec spec = {0};
+
+        return native_admit(host_once(), &request, &spec, ret, err);
 }
 
 int session_native_event_fd(const struct backend_session *s)
@@ -380,6 +454,7 @@ void session_native_free(struct backend_session *s)
                 while (warden_wait(s->channel, CLOSE_USEC, &event, NULL, NULL, NULL) == 0 && event.kind != WARDEN_ENDED)
                         ;
         close_session(s);
+        safe_close(s->files);
         free(s);
 }
 

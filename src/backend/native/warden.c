@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/native/warden.h"
 
+#include "backend/native/keeper.h"
 #include "base/fd.h"
 #include "base/message.h"
 #include "base/path.h"
@@ -63,21 +64,26 @@ static int spawn(const char *path, int socket, int listen_fd, pid_t *ret_pid)
         return r;
 }
 
-int warden_spawn(int listen_fd, int *ret_socket, pid_t *ret_pid, gb_error *err)
-{
-        _cleanup_free_ char *path = NULL;
-        _cleanup_close_ int ours = -1, theirs = -1;
-        int pair[2];
+static char *program_path;
 
-        int r = path_libexec("glovebox-warden", &path);
+void warden_find_program(void)
+{
+        if (!program_path)
+                (void)path_libexec("glovebox-warden", &program_path); /* who starts it tries again and tells */
+}
+
+int warden_spawn_at(int socket, int listen_fd, pid_t *ret_pid, gb_error *err)
+{
+        _cleanup_free_ char *found = NULL;
+
+        /* Above the numbers it gets in the warden, so that no dup2 closes another's source. */
+        _cleanup_close_ int theirs = fcntl(socket, F_DUPFD_CLOEXEC, 64);
+        int r = program_path ? 0 : path_libexec("glovebox-warden", &found);
+        const char *path = program_path ? program_path : found;
+
+        safe_close(socket);
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "cannot find the warden: %s", strerror(-r));
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
-        ours = pair[0];
-        /* Above the numbers it gets in the warden, so that no dup2 closes another's source. */
-        theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, 64);
-        safe_close(pair[1]);
         if (theirs < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
         r = spawn(path, theirs, listen_fd, ret_pid);
@@ -87,18 +93,52 @@ int warden_spawn(int listen_fd, int *ret_socket, pid_t *ret_pid, gb_error *err)
         /* It was born on our processor and would wait there for us. What it does now takes longer than
          * what we have left to do, so it goes first. */
         sched_yield();
-        *ret_socket = TAKE_FD(ours);
         return 0;
+}
+
+int warden_spawn(int listen_fd, int *ret_socket, struct warden_process *ret, gb_error *err)
+{
+        int pair[2];
+
+        *ret = WARDEN_NOBODY;
+        if (keeper_is_used())
+                return keeper_start_warden(ret_socket, &ret->pidfd, err);
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        int r = warden_spawn_at(pair[1], listen_fd, &ret->pid, err);
+        if (r < 0)
+                safe_close(pair[0]);
+        else
+                *ret_socket = pair[0];
+        return r;
 }
 
 /* The end of its socket tells a warden to end its box and itself. It is waited for, so that nothing
  * is left to whoever inherits our orphans. */
-void warden_end(int *socket, pid_t pid)
+void warden_end(int *socket, struct warden_process *process)
 {
+        struct pollfd p = {.fd = process->pidfd, .events = POLLIN};
+
         *socket = safe_close(*socket);
-        if (pid > 0)
-                while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                        ;
+        while (process->pid > 0 && waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        while (process->pidfd >= 0 && poll(&p, 1, -1) < 0 && errno == EINTR)
+                ;
+        safe_close(process->pidfd);
+        *process = WARDEN_NOBODY;
+}
+
+static bool is_ours(const struct warden_process *p)
+{
+        return p->pid > 0 || p->pidfd >= 0;
+}
+
+/* Whether one of ours has ended; our child is reaped then. */
+static bool has_ended(const struct warden_process *p)
+{
+        struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+
+        return p->pidfd >= 0 ? poll(&end, 1, 0) == 1 : waitpid(p->pid, NULL, WNOHANG) == p->pid;
 }
 
 /* The escape tests switch off one layer at a time, in a build made for that. */
@@ -125,9 +165,10 @@ uint32_t warden_layers_off(void)
 static struct {
         pthread_mutex_t mutex;
         int socket;
-        pid_t pid;   /* 0: somebody else's */
+        struct warden_process process; /* nobody: somebody else's */
         pid_t owner; /* the process that started it: a fork of ours has no say */
-} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER, .socket = -1};
+        bool own;    /* it is never somebody else's */
+} shared = {.mutex = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .process = {.pidfd = -1}};
 
 /* Connects to the warden that `glovebox warm` keeps for this user. Whose socket it is was settled by the directory it is
  * in; that the other end is of our own user is asked of the kernel. */
@@ -138,7 +179,7 @@ static int connect_shared(void)
         socklen_t size = sizeof(peer);
         _cleanup_free_ char *path = NULL;
 
-        if (warden_layers_off() != 0 || path_runtime("warm.sock", &path) < 0 || strlen(path) >= sizeof(address.sun_path))
+        if (shared.own || warden_layers_off() != 0 || path_runtime("warm.sock", &path) < 0 || strlen(path) >= sizeof(address.sun_path))
                 return -1;
         strcpy(address.sun_path, path);
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -160,20 +201,30 @@ static int find_shared(gb_error *err)
 {
         if (is_alive(shared.socket))
                 return 0;
-        if (shared.socket >= 0 && shared.pid > 0)
-                warden_end(&shared.socket, shared.pid);
+        if (shared.socket >= 0 && is_ours(&shared.process))
+                warden_end(&shared.socket, &shared.process);
         shared.socket = safe_close(shared.socket);
-        shared.pid = 0;
         shared.socket = connect_shared();
         shared.owner = getpid();
-        return shared.socket >= 0 ? 0 : warden_spawn(-1, &shared.socket, &shared.pid, err);
+        return shared.socket >= 0 ? 0 : warden_spawn(-1, &shared.socket, &shared.process, err);
+}
+
+int warden_own(gb_error *err)
+{
+        pthread_mutex_lock(&shared.mutex);
+        shared.own = true;
+        if (!is_ours(&shared.process))
+                shared.socket = safe_close(shared.socket);
+        int r = find_shared(err);
+        pthread_mutex_unlock(&shared.mutex);
+        return r;
 }
 
 bool warden_is_shared(void)
 {
         pthread_mutex_lock(&shared.mutex);
         int r = find_shared(NULL);
-        bool yes = r == 0 && shared.pid == 0;
+        bool yes = r == 0 && !is_ours(&shared.process);
         pthread_mutex_unlock(&shared.mutex);
         return yes;
 }
@@ -188,7 +239,7 @@ int warden_serve(int listen_fd, gb_error *err)
         warden_forget();
         pthread_mutex_lock(&shared.mutex);
         shared.owner = getpid();
-        int r = warden_spawn(fd, &shared.socket, &shared.pid, err);
+        int r = warden_spawn(fd, &shared.socket, &shared.process, err);
         pthread_mutex_unlock(&shared.mutex);
         return r;
 }
@@ -196,12 +247,12 @@ int warden_serve(int listen_fd, gb_error *err)
 bool warden_find_served(void)
 {
         pthread_mutex_lock(&shared.mutex);
-        if (shared.pid == 0 && !is_alive(shared.socket)) {
+        if (!is_ours(&shared.process) && !is_alive(shared.socket)) {
                 shared.socket = safe_close(shared.socket);
                 shared.socket = connect_shared();
                 shared.owner = getpid();
         }
-        bool yes = shared.pid == 0 && shared.socket >= 0;
+        bool yes = !is_ours(&shared.process) && shared.socket >= 0;
         pthread_mutex_unlock(&shared.mutex);
         return yes;
 }
@@ -209,7 +260,7 @@ bool warden_find_served(void)
 bool warden_serves(void)
 {
         pthread_mutex_lock(&shared.mutex);
-        bool yes = shared.pid > 0 && is_alive(shared.socket);
+        bool yes = is_ours(&shared.process) && is_alive(shared.socket);
         pthread_mutex_unlock(&shared.mutex);
         return yes;
 }
@@ -248,10 +299,11 @@ int warden_channel(int *ret, gb_error *err)
 bool warden_bury(void)
 {
         pthread_mutex_lock(&shared.mutex);
-        bool dead = shared.socket >= 0 && (shared.pid == 0 || waitpid(shared.pid, NULL, WNOHANG) == shared.pid);
+        bool dead = shared.socket >= 0 && (!is_ours(&shared.process) || has_ended(&shared.process));
         if (dead) {
                 shared.socket = safe_close(shared.socket);
-                shared.pid = 0;
+                safe_close(shared.process.pidfd);
+                shared.process = WARDEN_NOBODY;
         }
         pthread_mutex_unlock(&shared.mutex);
         return dead;
@@ -260,18 +312,20 @@ bool warden_bury(void)
 void warden_forget(void)
 {
         pthread_mutex_lock(&shared.mutex);
-        if (shared.pid > 0 && shared.owner == getpid())
-                warden_end(&shared.socket, shared.pid);
+        if (is_ours(&shared.process) && shared.owner == getpid())
+                warden_end(&shared.socket, &shared.process);
         shared.socket = safe_close(shared.socket);
-        shared.pid = 0;
+        shared.process = WARDEN_NOBODY;
         pthread_mutex_unlock(&shared.mutex);
 }
 
 /* When the process ends nothing of ours shall be left to whoever inherits its orphans. */
 static __attribute__((destructor)) void forget_at_exit(void)
 {
-        if (shared.owner == getpid())
-                warden_forget();
+        if (shared.owner != getpid())
+                return;
+        warden_forget();
+        keeper_end();
 }
 
 int warden_wait(int channel, uint64_t timeout_usec, struct warden_event *ret, int *fds, int *n_fds, gb_error *err)

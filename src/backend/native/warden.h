@@ -7,11 +7,22 @@
 #include "backend/backend.h"
 #include "warden/protocol.h"
 
+/* A warden of ours: a child, or one that the keeper has started for us. */
+struct warden_process {
+        pid_t pid; /* 0: not our child */
+        int pidfd; /* of the keeper's; -1: none */
+};
+#define WARDEN_NOBODY ((struct warden_process){.pidfd = -1})
+
 /* Starts a warden of our own. listen_fd: where it serves other fronts of this user, -1: nowhere. */
-int warden_spawn(int listen_fd, int *ret_socket, pid_t *ret_pid, gb_error *err);
+int warden_spawn(int listen_fd, int *ret_socket, struct warden_process *ret, gb_error *err);
+/* The same with its end of the socket, which is taken; always a child. */
+int warden_spawn_at(int socket, int listen_fd, pid_t *ret_pid, gb_error *err);
+/* Looks up where its program is, once: afterwards the environment and who we are do not matter. */
+void warden_find_program(void);
 /* The end of its socket tells a warden to end its boxes and itself. It is waited for, so that nothing
  * is left to whoever inherits our orphans. */
-void warden_end(int *socket, pid_t pid);
+void warden_end(int *socket, struct warden_process *process);
 
 /* The layers that a build for the escape tests leaves out. */
 uint32_t warden_layers_off(void);
@@ -19,6 +30,8 @@ uint32_t warden_layers_off(void);
 /* A new channel to the warden that all sessions share: one that `glovebox warm` keeps for this user, or one that is
  * started now and ends with this process. */
 int warden_channel(int *ret, gb_error *err);
+/* From here on never somebody else's. Starts ours when there is none. */
+int warden_own(gb_error *err);
 /* Whether that is somebody else's, who has made templates ready. */
 bool warden_is_shared(void);
 /* Starts our own, which serves others through listen_fd; one that we had is ended. */

@@ -48,6 +48,11 @@ static int native_warm_serve(int listen_fd, gb_error *err)
         return warden_serve(listen_fd, err);
 }
 
+static int native_warm_own(gb_error *err)
+{
+        return warden_own(err);
+}
+
 static int native_warm_start(const struct template *t, char missing[static WARM_MISSING_MAX], gb_error *err)
 {
         char note[TEMPLATE_WHY_MAX] = "", why[TEMPLATE_WHY_MAX] = "";
@@ -82,6 +87,7 @@ const struct backend_warm native_warm = {
         .is_served = native_warm_is_served,
         .has = native_warm_has,
         .serve = native_warm_serve,
+        .own = native_warm_own,
         .start = native_warm_start,
         .event_fd = template_event_fd,
         .end = native_warm_end,

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/request.h"
+
+#include "base/base64.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Values are checked against this before they are sent: everything that may be asked for somewhere. */
+#define WIDEST_POLICY "timeout_max: 24h\n"
+
+int request_set_text(json_t *object, const char *key, const char *bytes, size_t size)
+{
+        if (memchr(bytes, '\0', size) || !utf8_is_valid(bytes, size))
+                return -EILSEQ;
+        return json_object_set_new(object, key, json_stringn_nocheck(bytes, size)) < 0 ? -ENOMEM : 0;
+}
+
+int request_set_bytes(json_t *object, const char *key, const void *bytes, size_t size)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t length;
+
+        int r = request_set_text(object, key, bytes, size);
+        if (r != -EILSEQ)
+                return r;
+        r = base64_encode(bytes, size, &text, &length);
+        if (r < 0)
+                return r;
+        return json_object_set_new(object, key, json_pack("{s:s%}", "base64", text, length)) < 0 ? -ENOMEM : 0;
+}
+
+int request_set_words(json_t *object, const char *key, char *const words[])
+{
+        json_t *list = json_array();
+
+        if (json_object_set_new(object, key, list) < 0)
+                return -ENOMEM;
+        for (size_t i = 0; words && words[i]; i++) {
+                size_t size = strlen(words[i]);
+                if (!utf8_is_valid(words[i], size))
+                        return -EILSEQ;
+                if (json_array_append_new(list, json_stringn_nocheck(words[i], size)) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+/* ---- the policy ---- */
+
+/* A value that was set, in the form that the API has for its type. */
+static json_t *value_to_json(const struct policy_option *o, const struct policy *p)
+{
+        char text[POLICY_VALUE_MAX];
+        uint64_t number;
+
+        policy_option_value(o, p, text);
+        if (o->type == OPTION_BOOL)
+                return json_boolean(strcmp(text, "true") == 0);
+        if (o->type == OPTION_COUNT && parse_count(text, &number) == 0)
+                return json_integer((json_int_t)number);
+        if (o->type == OPTION_CPUS && parse_cpus(text, &number) == 0)
+                return json_real((double)number / 1000.0);
+        return json_string(text);
+}
+
+static int add_env(json_t *policy, const struct policy *p)
+{
+        _cleanup_json_ json_t *env = json_object();
+
+        for (size_t i = 0; i < p->n_env; i++) {
+                int r = request_set_text(env, p->env[i].name, p->env[i].value, strlen(p->env[i].value));
+                if (r < 0)
+                        return r;
+        }
+        if (p->n_env == 0)
+                return 0;
+        return json_object_set(policy, "env", env) < 0 ? -ENOMEM : 0;
+}
+
+/* One that only files and the environment of a run without a server can have. */
+static bool cannot_be_asked(const char *key)
+{
+        return strcmp(key, "mounts") == 0 || strcmp(key, "allow_weaker") == 0;
+}
+
+static int take(struct policy *scratch, json_t *policy, const struct option *o, const char *value, const char *what, gb_error *err)
+{
+        const struct policy_option *row = policy_option_by_key(o->key);
+
+        if (cannot_be_asked(o->key))
+                return error_set(err, GB_E_USAGE, EOPNOTSUPP, "%s cannot be asked of a server: its own policy says that", what);
+        int r = policy_set(scratch, o->key, o->value == VALUE_OPTIONAL && !value ? "true" : value, what, err);
+        if (r < 0 || !row)
+                return r;
+        return json_object_set_new(policy, row->key, value_to_json(row, scratch)) < 0 ? error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory") : 0;
+}
+
+int request_policy(const struct option_set *set, const struct arguments *a, json_t **ret, gb_error *err)
+{
+        _cleanup_policy_ struct policy *scratch = NULL;
+        _cleanup_json_ json_t *policy = json_object();
+        const char *trust = arguments_get_or_env(set, a, OPT_TRUST);
+        struct option o;
+
+        int r = policy_parse("the request", WIDEST_POLICY, strlen(WIDEST_POLICY), NULL, &scratch, err);
+        for (size_t i = 0; r == 0 && options_next(set, &i, &o);) {
+                const char *value = o.key && o.env ? getenv(o.env) : NULL;
+                if (value && *value)
+                        r = take(scratch, policy, &o, value, o.env, err);
+        }
+        for (size_t i = 0; r == 0 && i < a->n_uses; i++) {
+                const struct option_use *use = &a->uses[i];
+                char what[64];
+                snprintf(what, sizeof(what), "--%s", use->option.name ? use->option.name : "");
+                if (use->option.key)
+                        r = take(scratch, policy, &use->option, use->value, what, err);
+        }
+        if (r < 0)
+                return r;
+        r = add_env(policy, scratch);
+        if (r == 0 && trust)
+                r = request_set_text(policy, "trust", trust, strlen(trust));
+        if (r == -EILSEQ)
+                return error_set(err, GB_E_USAGE, EILSEQ, "the values of --env and --trust are UTF-8 when they go to a server");
+        if (r < 0 || !policy)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        *ret = TAKE_PTR(policy);
+        return 0;
+}
+
+/* ---- standard input ---- */
+
+void request_input_done(struct request_input *in)
+{
+        free(in->bytes);
+        in->bytes = NULL;
+}
+
+static bool is_null_device(const struct stat *st)
+{
+        return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
+/* What is left of a file, when that is little. The file's position is not moved: the run may take another way yet. */
+static int read_file(int fd, const struct stat *st, struct request_input *in)
+{
+        off_t at = lseek(fd, 0, SEEK_CUR);
+        size_t size = at >= 0 && at < st->st_size ? (size_t)(st->st_size - at) : 0;
+
+        if (at < 0 || (at < st->st_size && (uint64_t)size > CLIENT_STDIN_BYTES_MAX))
+                return -EFBIG;
+        in->bytes = malloc(size + 1);
+        if (!in->bytes)
+                return -ENOMEM;
+        while (in->size < size) {
+                ssize_t n = pread(fd, in->bytes + in->size, size - in->size, at + (off_t)in->size);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        break;
+                in->size += (size_t)n;
+        }
+        return 0;
+}
+
+int request_input_read(int fd, struct request_input *ret, gb_error *err)
+{
+        struct stat st;
+
+        *ret = (struct request_input){.fd = -1};
+        if (fd < 0 || fstat(fd, &st) < 0 || is_null_device(&st))
+                return 0;
+        int r = S_ISREG(st.st_mode) ? read_file(fd, &st, ret) : -EFBIG;
+        if (r == -EFBIG) {
+                ret->fd = fd;
+                return 0;
+        }
+        return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot read standard input: %s", strerror(-r)) : 0;
+}
+
+int request_set_input(json_t *object, const struct request_input *in)
+{
+        if (in->bytes && in->size > 0)
+                return request_set_bytes(object, "stdin", in->bytes, in->size);
+        if (in->fd >= 0)
+                return json_object_set_new(object, "interactive", json_true()) < 0 ? -ENOMEM : 0;
+        return 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The workspace of a session: its files, and how much room it has. */
+#include "engine/session_state.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <sys/statfs.h>
+
+#define LOOK_PERIOD_USEC 1000000ULL /* a workspace of the host is not walked more often for numbers */
+
+int session_files(struct session *s, struct files *ret, gb_error *err)
+{
+        return s->backend->session_files(s->box, &ret->root_fd, &ret->uid, &ret->gid, err);
+}
+
+static bool is_private(const struct session *s)
+{
+        return s->places.workspace_fd < 0;
+}
+
+static int full(gb_error *err, uint64_t bytes, uint64_t inodes)
+{
+        return error_set(err, GB_E_DISK_FULL, ENOSPC, "the workspace is full: it has no room for %llu bytes in %llu files",
+                         (unsigned long long)bytes, (unsigned long long)inodes);
+}
+
+static int private_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err)
+{
+        struct statfs st;
+
+        if (fstatfs(s->backend->session_workspace(s->box), &st) < 0)
+                return error_set(err, GB_E_LOST, errno, "the session is gone: its workspace cannot be read");
+        bool room = st.f_blocks == 0 || bytes <= (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
+        bool nodes = st.f_files == 0 || inodes <= (uint64_t)st.f_ffree;
+        return room && nodes ? 0 : full(err, bytes, inodes);
+}
+
+int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err)
+{
+        struct disk_watch *w = &s->places.disk;
+
+        if (is_private(s))
+                return private_room(s, bytes, inodes, err);
+        pthread_mutex_lock(&s->disk_lock);
+        enum disk_state state = disk_watch_look(w);
+        bool room = bytes <= w->limit_bytes && w->bytes <= w->limit_bytes - bytes && inodes <= w->limit_inodes && w->inodes <= w->limit_inodes - inodes;
+        bool free = w->free[0] >= w->floors[0] && bytes <= w->free[0] - w->floors[0];
+        pthread_mutex_unlock(&s->disk_lock);
+        return room && free && state != DISK_OVER && state != DISK_HOST_FULL ? 0 : full(err, bytes, inodes);
+}
+
+static void host_disk(struct session *s, struct box_usage *usage)
+{
+        struct disk_watch *w = &s->places.disk;
+
+        if (is_private(s))
+                return; /* the backend has counted */
+        pthread_mutex_lock(&s->disk_lock);
+        if (monotonic_usec() - w->looked_usec >= MAX(w->took_usec * 10, (uint64_t)LOOK_PERIOD_USEC))
+                (void)disk_watch_look(w); /* whether it is too much is for runs to find */
+        usage->disk_bytes = w->bytes;
+        usage->inodes = w->inodes;
+        pthread_mutex_unlock(&s->disk_lock);
+}
+
+int session_sample(struct session *s, struct box_usage *ret, gb_error *err)
+{
+        int r = session_usage(s, ret, err);
+
+        if (r == 0)
+                host_disk(s, ret);
+        return r;
+}

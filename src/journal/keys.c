@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idempotency: a key and what it was used for, in the same transaction as the record it stands for. */
+#include "journal/state.h"
+
+#include "base/quote.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+bool journal_key_is_given(const struct key_use *u)
+{
+        return u->key && u->key->key;
+}
+
+int journal_key_look(struct journal *j, struct key_use *u)
+{
+        if (!journal_key_is_given(u))
+                return SQLITE_OK;
+        _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_KEY_GET);
+        if (!s)
+                return sqlite3_extended_errcode(j->writer.db);
+        statement_bind_text(s, 1, u->tenant);
+        statement_bind_text(s, 2, u->key->key);
+        int r = sqlite3_step(s);
+        u->found = r == SQLITE_ROW;
+        if (u->found) {
+                const void *hash = sqlite3_column_blob(s, 0);
+                u->differs = sqlite3_column_bytes(s, 0) != JOURNAL_HASH_BYTES || memcmp(hash, u->key->hash, JOURNAL_HASH_BYTES) != 0;
+                statement_text(s, 1, u->found_id, sizeof(u->found_id));
+        }
+        return r == SQLITE_ROW || r == SQLITE_DONE ? SQLITE_OK : r;
+}
+
+int journal_key_add(struct journal *j, const struct key_use *u)
+{
+        if (!journal_key_is_given(u))
+                return SQLITE_OK;
+        _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_KEY_ADD);
+        if (!s)
+                return sqlite3_extended_errcode(j->writer.db);
+        statement_bind_u64(s, 1, j->next_key);
+        statement_bind_text(s, 2, u->tenant);
+        statement_bind_text(s, 3, u->key->key);
+        (void)sqlite3_bind_blob(s, 4, u->key->hash, JOURNAL_HASH_BYTES, SQLITE_STATIC);
+        statement_bind_text(s, 5, u->id);
+        statement_bind_u64(s, 6, journal_now());
+        return statement_run(s);
+}
+
+/* What the caller is told. */
+int journal_key_answer(const struct key_use *u, char ret_id[static JOURNAL_ID_MAX], gb_error *err)
+{
+        if (u->found && u->differs)
+                return error_set(err, GB_E_CONFLICT, EEXIST, "the Idempotency-Key %s was used for another request: take a new one", quote(u->key->key).text);
+        snprintf(ret_id, JOURNAL_ID_MAX, "%s", u->found ? u->found_id : u->id);
+        return u->found;
+}
+
+int journal_key_check(const struct journal_key *key, gb_error *err)
+{
+        if (key && key->key && (key->key[0] == '\0' || strlen(key->key) >= JOURNAL_KEY_MAX))
+                return error_set(err, GB_E_USAGE, EINVAL, "an Idempotency-Key has 1 to %d characters", JOURNAL_KEY_MAX - 1);
+        return 0;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of a session. A session is held while something is done in its workspace, but not while a client reads: a file or a
+ * walk that is open goes on without it. */
+#include "server/archive.h"
+
+#include "base/base64.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/quote.h"
+#include "base/utf8.h"
+#include "server/live.h"
+#include "server/reply.h"
+#include "server/routes.h"
+#include "server/run_object.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE_DEFAULT 100
+#define PAGE_MAX 1000
+#define LAST_USEC 253402300799999999LL /* of the year 9999 */
+
+static const char *session_param(const struct request *r)
+{
+        return r->params[0];
+}
+
+static int session_of(struct request *r, struct live_session **ret, struct files *ret_files, gb_error *err)
+{
+        _cleanup_live_session_ struct live_session *s = NULL;
+
+        int e = live_session_get(r->server->live, &r->caller, session_param(r), true, &s, err);
+        if (e == 0)
+                e = session_files(s->session, ret_files, err);
+        if (e < 0)
+                return e;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+/* The path of the address. What files_check_path() would tidy up is refused: there is one address for each file. */
+static int path_of(struct request *r, const char **ret, gb_error *err)
+{
+        const char *path = r->params[1] ? r->params[1] : "";
+        char checked[HOST_PATH_MAX];
+
+        int e = files_check_path(path, strlen(path), checked, err);
+        if (e < 0)
+                return e;
+        const char *rest = strncmp(path, "/sandbox/", 9) == 0 ? path + 9 : strncmp(path, "/workspace/", 11) == 0 ? path + 11 : path;
+        if (strcmp(rest, checked) != 0)
+                return error_set(err, GB_E_USAGE, EINVAL, "the path %s has an empty part or \".\" in it: give it without", quote(path).text);
+        *ret = path;
+        return 0;
+}
+
+/* ?path=, of a directory; without it the workspace. */
+static const char *directory_of(const struct request *r)
+{
+        const char *path = request_query(r, "path");
+
+        return path ? path : ".";
+}
+
+/* ---- list ---- */
+
+static const char *type_name(mode_t mode)
+{
+        return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "link" : "other";
+}
+
+static json_t *entry_to_json(const struct file_entry *e)
+{
+        size_t size = strlen(e->name), encoded_size;
+        _cleanup_free_ char *encoded = NULL;
+        char mode[8];
+        int64_t modified = e->modified_usec < 1 ? 1 : MIN(e->modified_usec, (int64_t)LAST_USEC);
+
+        snprintf(mode, sizeof(mode), "%04o", (unsigned)(e->mode & 07777));
+        json_t *json = json_pack("{s:o, s:s, s:I, s:s, s:o}", "name", json_readable(e->name, size), "type", type_name(e->mode), "size",
+                                 (json_int_t)MIN(e->size, (uint64_t)INT64_MAX), "mode", mode, "modified_at", time_to_json((uint64_t)modified));
+        if (!json || utf8_is_valid(e->name, size))
+                return json;
+        if (base64_encode(e->name, size, &encoded, &encoded_size) < 0 || json_object_set_new(json, "name_base64", json_stringn(encoded, encoded_size)) < 0) {
+                json_decref(json);
+                return NULL;
+        }
+        return json;
+}
+
+/* A cursor is the last name of its page, in hexadecimal digits. */
+static json_t *cursor_to_json(const char *name)
+{
+        char text[2 * (NAME_MAX + 1) + 1] = "";
+
+        if (!name)
+                return json_null();
+        for (size_t i = 0; name[i] && i < NAME_MAX; i++)
+                snprintf(text + 2 * i, 3, "%02x", (unsigned char)name[i]);
+        return json_string(text);
+}
+
+static int cursor_parse(const char *text, char ret[static NAME_MAX + 1], gb_error *err)
+{
+        size_t size = strlen(text);
+
+        if (size < 2 || size % 2 != 0 || size > 2 * NAME_MAX || strspn(text, "0123456789abcdef") != size)
+                return error_set(err, GB_E_USAGE, EINVAL, "cursor: %s is not the \"next\" of a page", quote(text).text);
+        for (size_t i = 0; i < size / 2; i++) {
+                unsigned byte = 0;
+                (void)sscanf(text + 2 * i, "%2x", &byte);
+                ret[i] = (char)byte;
+        }
+        ret[size / 2] = '\0';
+        return 0;
+}
+
+static json_t *list_to_json(const char *path, const struct file_list *l)
+{
+        _cleanup_json_ json_t *entries = json_array();
+        char checked[HOST_PATH_MAX];
+
+        for (size_t i = 0; i < l->n; i++)
+                if (json_array_append_new(entries, entry_to_json(&l->entries[i])) < 0)
+                        return NULL;
+        if (files_check_path(path, strlen(path), checked, NULL) < 0)
+                return NULL;
+        return json_pack("{s:o, s:O, s:o}", "path", json_readable(checked, strlen(checked)), "entries", entries, "next", cursor_to_json(l->last));
+}
+
+void api_files_list(struct request *r)
+{
+        static const char *const names[] = {"path", "limit", "cursor", NULL};
+        _cleanup_live_session_ struct live_session *s = NULL;
+        _cleanup_file_list_ struct file_list *l = NULL;
+        struct files files;
+        const char *cursor = request_query(r, "cursor");
+        char after[NAME_MAX + 1];
+        uint64_t limit;
+        gb_error err = {0};
+
+        int e = request_check_query(r, names, &err);
+        if (e == 0)
+                e = request_query_number(r, "limit", 1, PAGE_MAX, PAGE_DEFAULT, &limit, &err);
+        if (e == 0 && cursor)
+                e = cursor_parse(cursor, after, &err);
+        if (e == 0)
+                e = session_of(r, &s, &files, &err);
+        if (e == 0)
+                e = files_list_page(&files, directory_of(r), cursor ? after : NULL, (size_t)limit, &l, &err);
+        if (e < 0)
+                reply_error(r, &err);
+        else
+                reply_json(r, 200, list_to_json(directory_of(r), l));
+}
+
+/* ---- out ---- */
+
+/* The bytes up to the size that was promised: what was added meanwhile is left out, and what is missing is told by cutting the
+ * connection. 0 or -EPIPE. */
+static int send_file(struct request *r, int fd, uint64_t size)
+{
+        _cleanup_free_ char *piece = malloc(FILE_PIECE_BYTES);
+
+        for (uint64_t at = 0; at < size;) {
+                ssize_t n = piece ? pread(fd, piece, (size_t)MIN((uint64_t)FILE_PIECE_BYTES, size - at), (off_t)at) : -1;
+                if (n < 0 && piece && errno == EINTR)
+                        continue;
+                if (n <= 0) {
+                        reply_abort(r);
+                        return -EPIPE;
+                }
+                if (reply_write(r, piece, (size_t)n) < 0)
+                        return -EPIPE;
+                at += (uint64_t)n;
+        }
+        return 0;
+}
+
+/* Nobody shows it, whatever it looks like. */
+static int begin_bytes(struct request *r, const char *type, int64_t size)
+{
+        (void)reply_header(r, "Content-Disposition", "attachment");
+        (void)reply_header(r, "Content-Security-Policy", "sandbox; default-src 'none'");
+        return reply_begin(r, 200, type, size);
+}
+
+void api_file_get(struct request *r)
+{
+        static const char *const none[] = {NULL};
+        _cleanup_close_ int fd = -1;
+        const char *path;
+        uint64_t size = 0;
+        gb_error err = {0};
+
+        int e = request_check_query(r, none, &err);
+        if (e == 0)
+                e = path_of(r, &path, &err);
+        if (e == 0) {
+                _cleanup_live_session_ struct live_session *s = NULL;
+                struct files files;
+                e = session_of(r, &s, &files, &err);
+                if (e == 0)
+                        e = fd = files_open(&files, path, &size, &err);
+        }
+        if (e < 0) {
+                reply_error(r, &err);
+                return;
+        }
+        if (begin_bytes(r, "application/octet-stream", (int64_t)MIN(size, (uint64_t)INT64_MAX)) == 0 && send_file(r, fd, size) == 0)
+                (void)reply_end(r);
+}
+
+/* ---- in ---- */
+
+/* Octal digits, of which the permissions are taken. */
+static int read_mode(const struct request *r, mode_t fallback, mode_t *ret, gb_error *err)
+{
+        const char *text = request_query(r, "mode");
+        unsigned mode = fallback;
+
+        if (text && (text[0] == '\0' || strlen(text) > 5 || strspn(text, "01234567") != strlen(text) || sscanf(text, "%o", &mode) != 1))
+                return error_set(err, GB_E_USAGE, EINVAL, "mode: %s is not a mode such as 0644", quote(text).text);
+        *ret = mode & 0777;
+        return 0;
+}
+
+struct put_options {
+        mode_t mode;
+        bool parents, directory;
+};
+
+static int read_put(struct request *r, struct put_options *ret, gb_error *err)
+{
+        static const char *const names[] = {"mode", "parents", "directory", NULL};
+
+        int e = request_check_query(r, names, err);
+        if (e == 0)
+                e = request_query_bool(r, "parents", &ret->parents, err);
+        if (e == 0)
+                e = request_query_bool(r, "directory", &ret->directory, err);
+        if (e == 0)
+                e = read_mode(r, ret->directory ? 0755 : 0644, &ret->mode, err);
+        if (e == 0 && ret->directory && r->body.size > 0)
+                e = error_set(err, GB_E_USAGE, EINVAL, "a directory has no bytes: send an empty body");
+        return e;
+}
+
+static int put_file(struct request *r, struct live_session *s, const struct files *files, const char *path, const struct put_options *o, gb_error *err)
+{
+        const struct body *b = &r->body;
+        struct file_source source = {.bytes = b->memory.data, .fd = b->fd, .size = b->size};
+
+        int e = session_room(s->session, b->size, 1, err);
+        return e < 0 ? e : files_put(files, path, &source, o->mode, o->parents, err);
+}
+
+void api_file_put(struct request *r)
+{
+        _cleanup_live_session_ struct live_session *s = NULL;
+        struct put_options o = {0};
+        struct files files;
+        const char *path;
+        gb_error err = {0};
+
+        int e = read_put(r, &o, &err);
+        if (e == 0)
+                e = path_of(r, &path, &err);
+        if (e == 0)
+                e = session_of(r, &s, &files, &err);
+        if (e == 0 && o.directory)
+                e = o.parents ? files_make_directories(&files, path, o.mode, &err) : files_make_directory(&files, path, o.mode, &err);
+        else if (e == 0)
+                e = put_file(r, s, &files, path, &o, &err);
+        if (e < 0)
+                reply_error(r, &err);
+        else
+                reply_json(r, 201, json_pack("{s:s, s:I}", "path", path, "size", (json_int_t)r->body.size));
+}
+
+void api_file_delete(struct request *r)
+{
+        static const char *const names[] = {"recursive", NULL};
+        _cleanup_live_session_ struct live_session *s = NULL;
+        struct files files;
+        const char *path;
+        bool recursive = false;
+        gb_error err = {0};
+
+        int e = request_check_query(r, names, &err);
+        if (e == 0)
+                e = request_query_bool(r, "recursive", &recursive, &err);
+        if (e == 0)
+                e = path_of(r, &path, &err);
+        if (e == 0)
+                e = session_of(r, &s, &files, &err);
+        if (e == 0)
+                e = recursive ? files_remove_tree(&files, path, &err) : files_remove(&files, path, &err);
+        if (e < 0)
+                reply_error(r, &err);
+        else
+                reply_empty(r, 204);
+}
+
+/* ---- archives ---- */
+
+/* Looks at all of it before the first byte is sent: what cannot be put into an archive is told as any error is. */
+static int measure(const struct files *files, const char *path, uint64_t max_holes, uint64_t *ret_skipped, gb_error *err)
+{
+        _cleanup_files_walk_ struct files_walk *w = NULL;
+        struct walk_entry e;
+        uint64_t holes = 0;
+
+        int r = files_walk_new(files, path, &w, err);
+        while (r >= 0 && (r = files_walk_next(w, &e, err)) > 0) {
+                uint64_t size = e.fd >= 0 ? (uint64_t)e.st.st_size : 0, blocks = (uint64_t)e.st.st_blocks * 512;
+                holes += size > blocks ? size - blocks : 0;
+                if (holes > max_holes)
+                        return error_set(err, GB_E_LIMIT, EFBIG, "%s has holes: as an archive it would be larger than the workspace may be", quote(e.path).text);
+        }
+        *ret_skipped = r == 0 ? files_walk_skipped(w) : 0;
+        return r < 0 ? r : 0;
+}
+
+static int send_entry(struct request *r, const struct walk_entry *e)
+{
+        static const char zeros[TAR_BLOCK_BYTES];
+        _cleanup_buffer_ struct buffer head;
+
+        buffer_init(&head, 4 * HOST_PATH_MAX);
+        if (tar_add_header(&head, e->path, &e->st) < 0) {
+                reply_abort(r);
+                return -EPIPE;
+        }
+        int n = reply_write(r, head.data, head.size);
+        if (n < 0 || e->fd < 0)
+                return n;
+        uint64_t size = (uint64_t)e->st.st_size, over = size % TAR_BLOCK_BYTES;
+        n = send_file(r, e->fd, size);
+        return n < 0 || over == 0 ? n : reply_write(r, zeros, (size_t)(TAR_BLOCK_BYTES - over));
+}
+
+static void send_archive(struct request *r, struct files_walk *w)
+{
+        _cleanup_buffer_ struct buffer end;
+        struct walk_entry e;
+        int n;
+
+        buffer_init(&end, 4 * TAR_BLOCK_BYTES);
+        while ((n = files_walk_next(w, &e, NULL)) > 0)
+                if (send_entry(r, &e) < 0)
+                        return;
+        if (n < 0 || tar_add_end(&end) < 0)
+                reply_abort(r);
+        else if (reply_write(r, end.data, end.size) == 0)
+                (void)reply_end(r);
+}
+
+void api_archive_get(struct request *r)
+{
+        static const char *const names[] = {"path", NULL};
+        _cleanup_files_walk_ struct files_walk *w = NULL;
+        uint64_t skipped = 0;
+        gb_error err = {0};
+
+        int e = request_check_query(r, names, &err);
+        if (e == 0) {
+                _cleanup_live_session_ struct live_session *s = NULL;
+                struct files files;
+                e = session_of(r, &s, &files, &err);
+                if (e == 0)
+                        e = measure(&files, directory_of(r), s->policy->disk_limit_bytes, &skipped, &err);
+                if (e == 0)
+                        e = files_walk_new(&files, directory_of(r), &w, &err);
+        }
+        if (e < 0) {
+                reply_error(r, &err);
+                return;
+        }
+        (void)reply_header(r, "Glovebox-Skipped", "%llu", (unsigned long long)skipped);
+        if (begin_bytes(r, "application/x-tar", -1) == 0)
+                send_archive(r, w);
+}
+
+static int check_type(const struct request *r, gb_error *err)
+{
+        static const char *const types[] = {"application/x-tar", "application/gzip"};
+        const char *type = request_header(r, "content-type");
+        size_t size = type ? strcspn(type, "; \t") : 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+                if (size == strlen(types[i]) && strncasecmp(type, types[i], size) == 0)
+                        return 0;
+        return error_set(err, GB_E_MEDIA, EINVAL, "an archive is %s, plain or compressed by gzip; this is %s", types[0], quote(type ? type : "nothing").text);
+}
+
+/* The body as a descriptor; the request's, or a new one. */
+static int body_fd(const struct body *b, int *ret_own, gb_error *err)
+{
+        if (b->fd >= 0)
+                return b->fd;
+        *ret_own = memfd_create("archive", MFD_CLOEXEC);
+        int e = *ret_own < 0 ? -errno : fd_write_all(*ret_own, b->memory.data, b->memory.size);
+        return e < 0 ? error_set(err, GB_E_INTERNAL, -e, "cannot hand on the archive: %s", strerror(-e)) : *ret_own;
+}
+
+void api_archive_put(struct request *r)
+{
+        static const char *const names[] = {"path", NULL};
+        _cleanup_live_session_ struct live_session *s = NULL;
+        _cleanup_free_ char *entry = calloc(1, HOST_PATH_MAX);
+        _cleanup_close_ int own = -1;
+        struct archive_totals totals;
+        struct files files;
+        gb_error err = {0};
+
+        int e = entry ? request_check_query(r, names, &err) : error_set(&err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        if (e == 0)
+                e = check_type(r, &err);
+        if (e == 0)
+                e = session_of(r, &s, &files, &err);
+        int fd = e == 0 ? body_fd(&r->body, &own, &err) : e;
+        e = fd < 0 ? fd : archive_unpack(s->session, directory_of(r), fd, &totals, entry, &err);
+        if (e < 0)
+                reply_error_with(r, &err, NULL, entry && entry[0] ? json_pack("{s:o}", "entry", json_readable(entry, strlen(entry))) : NULL);
+        else
+                reply_json(r, 200, json_pack("{s:I, s:I}", "entries", (json_int_t)totals.entries, "bytes", (json_int_t)totals.bytes));
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an answer has come to; for reply.c, stream.c and dispatch.c. */
+#ifndef SERVER_REPLY_STATE_H
+#define SERVER_REPLY_STATE_H
+
+#include "server/reply.h"
+
+struct reply {
+        struct buffer fields; /* "Name: value\r\n" */
+        int status;           /* 0: not begun */
+        int64_t left;         /* of the body; -1: chunked, or up to the close */
+        bool chunked, ended, failed;
+        bool without_body; /* HEAD, 204: what is written goes nowhere */
+        bool close;        /* the connection, after it */
+
+        gb_error *refused; /* before its body was read */
+        int refused_status;
+};
+
+/* status 0: that of its code. */
+void reply_error_status(struct request *r, int status, const gb_error *err);
+/* The handler has returned: answers for it when it did not. Whether the connection must end. */
+bool reply_finish(struct request *r);
+/* The status of the error's code. */
+int reply_status_of(int code);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `glovebox-server serve`: the process is made fit to serve, then the server is started (serve.c). */
+#include "backend/backend.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/quote.h"
+#include "server/commands.h"
+#include "server/log.h"
+#include "server/notify.h"
+#include "server/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int print_config(void)
+{
+        json_t *all = json_object();
+        char range[CONFIG_RANGE_MAX];
+
+        for (size_t i = 0; i < n_config_rows; i++) {
+                const struct config_row *row = &config_rows[i];
+                json_object_set_new(all, row->key, json_pack("{s:s?, s:s, s:b, s:s}", "default", row->fallback, "allowed", config_row_range(row, range),
+                                                             "list", row->count_offset != 0, "help", row->help));
+        }
+        int r = json_dumpf(all, stdout, JSON_INDENT(2));
+        json_decref(all);
+        puts("");
+        return r == 0 && fflush(stdout) == 0 ? 0 : error_exit_status(GB_E_INTERNAL);
+}
+
+/* The unix socket that clients look for, unless addresses were given. */
+static int add_default_address(struct server_config *c, gb_error *err)
+{
+        _cleanup_free_ char *path = NULL, *text = NULL;
+
+        if (c->n_listen > 0)
+                return 0;
+        int r = path_runtime("glovebox.sock", &path);
+        if (r == -EPERM)
+                return error_set(err, GB_E_USAGE, EPERM, "the directory for sockets of this user is not his, or others can write to it: "
+                                 "remove it (/run/glovebox of root, else glovebox in $XDG_RUNTIME_DIR, else /tmp/glovebox-UID)");
+        if (r < 0 || asprintf(&text, "unix:%s", path) < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        return server_config_set(c, "listen", text, "the default address", err);
+}
+
+/* Nothing that others hand down shall matter: descriptors 0 to 2 are there, dumps are off (there are secrets in memory), signals are as usual. */
+static int tame_process(gb_error *err)
+{
+        struct rlimit none = {0}, files;
+        int fd;
+
+        do
+                fd = open("/dev/null", O_RDWR);
+        while (fd >= 0 && fd <= STDERR_FILENO);
+        safe_close(fd);
+        if (fd < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot open /dev/null: %s", strerror(errno));
+        umask(0077);
+        (void)setrlimit(RLIMIT_CORE, &none);
+        if (prctl(PR_SET_DUMPABLE, 0) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot switch dumps off: %s", strerror(errno));
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+                files.rlim_cur = files.rlim_max;
+                (void)setrlimit(RLIMIT_NOFILE, &files);
+        }
+        return 0;
+}
+
+#define SESSION_FILES 4096 /* sessions have descriptors, too: a dozen each */
+
+static void fit_connections(struct server_config *c)
+{
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
+                return;
+        uint64_t most = files.rlim_cur > 2 * SESSION_FILES ? files.rlim_cur - SESSION_FILES : files.rlim_cur / 2;
+        if (c->connections <= most)
+                return;
+        c->connections = most;
+        log_warning("limits", "the process may have %llu open files: at most %llu connections at a time (raise RLIMIT_NOFILE for more)",
+                    (unsigned long long)files.rlim_cur, (unsigned long long)c->connections);
+}
+
+static int serve(struct serve_options *o, gb_error *err)
+{
+        struct serve s = {.signals = -1, .loop_over = -1, .reload = -1, .user = o->user};
+
+        s.server.config = o->config;
+        int r = tame_process(err);
+        if (r == 0) {
+                log_open(o->json);
+                notify_open();
+                fit_connections(&s.server.config);
+                if (s.server.config.parent_fd < 0)
+                        backend_native.settle();
+                r = serve_start(&s, err);
+        }
+        if (r == 0)
+                r = serve_run(&s, err);
+        serve_done(&s);
+        o->config = s.server.config;
+        return r;
+}
+
+int command_serve(int argc, char **argv)
+{
+        struct serve_options o = {0};
+        gb_error err = {.code = GB_E_INTERNAL, .message = "unknown failure"};
+        bool started = false;
+
+        int r = serve_options_parse(argc, argv, &o, &err);
+        if (r == 0 && o.print)
+                r = print_config();
+        else if (r == 0) {
+                r = add_default_address(&o.config, &err);
+                if (r == 0)
+                        r = server_config_check(&o.config, &err);
+                started = r == 0 && !o.check;
+                if (started)
+                        r = serve(&o, &err);
+        }
+        if (r < 0 && started)
+                log_error("failed", "%s", err.message);
+        else if (r < 0)
+                fprintf(stderr, "glovebox-server: %s\n", err.message);
+        else if (started)
+                log_info("ended", "everything has ended");
+        serve_options_done(&o);
+        return r < 0 ? error_exit_status(err.code) : r;
+}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the SDK share. (Not in conftest.py: there is another one above.)"""
+import os
+import pathlib
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SDK = ROOT / "sdk/python"
+BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox")).absolute()
+
+
+def wait_until(condition, seconds=30.0, pause=0.01):
+    """Polls; the last value of the condition, true or not."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(pause)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private server, and how one is found. Each test is a Python of its own."""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from sdk_helpers import BINARY, wait_until
+
+PATIENCE = 120
+
+
+def python(program, environ=None, wait=True, arguments=("-W", "error::ResourceWarning")):
+    temporary = tempfile.gettempdir()
+    env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "GLOVEBOX": str(BINARY), "GLOVEBOX_RUNTIME_DIR": f"{temporary}/gbtest-none",
+           **{name: value for name, value in os.environ.items() if name.startswith(("GLOVEBOX_CONFIG", "GLOVEBOX_LIBEXEC", "TMPDIR"))},
+           **(environ or {})}
+    head = f"import sys; sys.path[:0] = {json.dumps([path for path in sys.path if path.endswith('sdk/python/src')])}\n"
+    process = subprocess.Popen([sys.executable, *arguments, "-c", head + program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env={name: value for name, value in env.items() if value is not None})
+    if not wait:
+        return process
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        pytest.fail(f"it hangs: {out!r} {err!r}")
+    return process.returncode, out.decode(), err.decode()
+
+
+def places():
+    return set(glob.glob(os.path.join(tempfile.gettempdir(), "glovebox-python-*")))
+
+
+def servers():
+    """Processes of private servers."""
+    found = set()
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                if b"glovebox-python-" in file.read():
+                    found.add(int(entry))
+        except OSError:
+            pass
+    return found
+
+
+@pytest.fixture
+def nothing_left():
+    before = places(), servers()
+    yield
+    assert wait_until(lambda: places() <= before[0] and servers() <= before[1], 30), (places() - before[0], servers() - before[1])
+
+
+def test_started_once_and_stopped_with_the_interpreter(nothing_left):
+    status, out, err = python("""
+import glovebox, threading, glob
+results = []
+def work(n): results.append(glovebox.run(f"print({n})").stdout)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(sorted(results))
+with glovebox.Sandbox() as box:
+    box.run("x = 1")
+    print(box.run("x").text, box.client.server)
+import glovebox._private
+print(len(glob.glob("/tmp/glovebox-python-*")) if glovebox._private._server.directory.startswith("/tmp/") else 1)
+""", {"TMPDIR": None})
+    assert status == 0 and err == "", err
+    assert out.splitlines()[:2] == ["['0\\n', '1\\n', '2\\n', '3\\n', '4\\n', '5\\n', '6\\n', '7\\n']", "1 a private server"]
+
+
+def test_a_sandbox_that_nobody_closed_ends_too(nothing_left):
+    status, out, err = python("import glovebox\nbox = glovebox.Sandbox().open()\nprint(box.run('1').text)\n")
+    assert (status, out, err) == (0, "1\n", "")
+
+
+def test_with_asyncio(nothing_left):
+    status, out, err = python("""
+import asyncio, glovebox
+async def main():
+    async with glovebox.AsyncSandbox() as box:
+        print((await box.run("1 + 1")).text)
+    print((await glovebox.run_async("print(3)")).stdout, end="")
+asyncio.run(main())
+""", arguments=("-W", "error::ResourceWarning", "-X", "dev"))
+    assert (status, out, err) == (0, "2\n3\n", "")
+
+
+def test_it_ends_when_the_interpreter_is_killed(nothing_left):
+    process = python("import glovebox, time\nbox = glovebox.Sandbox().open()\nbox.start('import time; time.sleep(600)')\nprint('up', flush=True)\ntime.sleep(600)",
+                     wait=False)
+    with process:
+        try:
+            assert process.stdout.readline() == b"up\n", process.stderr.read()
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def test_ctrl_c_does_not_reach_it(nothing_left):
+    status, out, err = python("""
+import glovebox, os, signal
+glovebox.run("1")
+try:
+    os.killpg(os.getpgrp(), signal.SIGINT)
+    import time; time.sleep(10)
+except KeyboardInterrupt:
+    pass
+print(glovebox.run("print('still there')").stdout)
+""", arguments=("-c", "import os, sys; os.setsid(); exec(sys.argv[-1])"))
+    assert status == 0 and out == "still there\n\n", err
+
+
+def test_a_forked_child_uses_it_and_does_not_stop_it(nothing_left):
+    status, out, err = python("""
+import glovebox, os, sys
+print(glovebox.run("print('parent')").stdout, end="", flush=True)
+pid = os.fork()
+if pid == 0:
+    print(glovebox.run("print('child')").stdout, end="", flush=True)
+    sys.exit(0)  # with all that is registered for the end
+assert os.waitpid(pid, 0)[1] == 0
+print(glovebox.run("print('parent again')").stdout, end="")
+""")
+    assert (status, out, err) == (0, "parent\nchild\nparent again\n", "")
+
+
+def test_a_child_does_not_keep_it_alive(nothing_left):
+    """The parent is killed while a child of it lives on."""
+    process = python("""
+import glovebox, os, time
+glovebox.run("1")
+if os.fork() == 0:
+    time.sleep(60)
+    os._exit(0)
+print('up', flush=True)
+time.sleep(600)
+""", wait=False)
+    with process:
+        try:
+            assert process.stdout.readline() == b"up\n"
+        finally:
+            process.send_signal(signal.SIGKILL)
+            before = set()
+            assert wait_until(lambda: servers() <= before, 30) and wait_until(lambda: not places(), 30)
+        children = [int(entry) for entry in filter(str.isdigit, os.listdir("/proc")) if _is_child(entry)]
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+
+
+def _is_child(entry):
+    try:
+        with open(f"/proc/{entry}/cmdline", "rb") as file:
+            line = file.read()
+        return b"time.sleep(600)" in line and b"os.fork() == 0" in line
+    except OSError:
+        return False
+
+
+def test_multiprocessing(nothing_left):
+    status, out, err = python("""
+import glovebox, multiprocessing
+def work(n): return glovebox.run(f"print({n})").stdout
+glovebox.run("1")
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(work, range(4)))
+    pool.close()
+    pool.join()
+""")
+    assert (status, out) == (0, "['0\\n', '1\\n', '2\\n', '3\\n']\n"), err
+
+
+def test_one_that_died_is_replaced(nothing_left):
+    status, out, err = python("""
+import glovebox, glovebox._private as private, os, signal
+box = glovebox.Sandbox().open()
+os.killpg(private._server._process.pid, signal.SIGKILL)
+private._server._process.wait()
+print(glovebox.run("print('new')").stdout, end="")
+try:
+    box.run("1")
+except glovebox.NotFoundError:
+    print("gone")
+""")
+    assert (status, out) == (0, "new\ngone\n"), err
+    for place in places():
+        subprocess.run(["rm", "-rf", place], check=True)
+
+
+def test_not_installed():
+    status, out, err = python("""
+import glovebox
+try:
+    glovebox.run("1")
+except glovebox.NotInstalled as error:
+    print(error.code, "GLOVEBOX_SERVER" in error.hint, isinstance(error, glovebox.ConnectionFailed))
+""", {"GLOVEBOX": None, "PATH": "/nowhere"})
+    assert (status, out) == (0, "connection True True\n"), err
+    status, out, err = python("import glovebox\nglovebox.run('1')", {"GLOVEBOX": "/no/such/program"})
+    assert status == 1 and "/no/such/program" in err
+
+
+def test_one_that_cannot_start_says_why(nothing_left):
+    status, out, err = python("import glovebox\nglovebox.run('1')", {"GLOVEBOX_CONFIG_DIR": "/no/such/directory"})
+    assert status == 1 and "ConnectionFailed" in err and "/no/such/directory" in err, err
+
+
+def test_a_server_in_the_usual_place_is_taken(server, nothing_left):
+    directory = tempfile.mkdtemp(prefix="gbtest-runtime-")
+    try:
+        os.symlink(server.socket, os.path.join(directory, "glovebox.sock"))
+        status, out, err = python("import glovebox\nprint(glovebox.Client().info().tenant, glovebox.run('print(1)').stdout, glovebox.Client().server)",
+                                  {"GLOVEBOX_RUNTIME_DIR": directory, "GLOVEBOX": "/no/such/program"})
+        assert status == 0 and out.startswith("local 1\n"), err
+    finally:
+        subprocess.run(["rm", "-rf", directory], check=True)
