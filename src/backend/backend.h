@@ -81,6 +81,7 @@ struct program_request {
         size_t code_size;
         char *const *args;
         int stdin_fd; /* the box's end of a pipe, borrowed; -1: empty */
+        bool alone;   /* the session has and will have no other: its code lies where that of a box does */
 };
 
 /* What the engine holds of a program; its own from then on, non-blocking. */
@@ -114,6 +115,8 @@ struct backend_program;
 struct separation {
         uid_t uid; /* who it will be */
         gid_t gid;
+        /* Called when that helper has been started, while this process still has its rights: for what the helper is not to know. May be NULL. */
+        int (*between)(void *data, gb_error *err);
         /* Called when the process has ended, by the helper that keeps the privilege; it holds the descriptors until then. */
         void (*at_end)(void *data);
         void *data;

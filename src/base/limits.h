@@ -90,6 +90,9 @@
 #define ACCEPT_BATCH_MAX 64               /* connections taken from one listener before others are looked at */
 #define OUTPUT_BYTES_MAX (256 * KIB)      /* of an answer, that wait for a client to read */
 #define BODY_MEMORY_MAX (256 * KIB)       /* a larger body goes to a file */
+#define BODIES_MEMORY_MAX (64 * MIB)      /* of all bodies together; then they go to files at once */
+#define HEADS_MEMORY_MAX (64 * MIB)       /* of all heads that have not come to their end; then 503 */
+#define OUTPUTS_MEMORY_MAX (512 * MIB)    /* of all answers that wait for clients to read; then those that read nothing are cut off */
 #define BODY_WINDOW_USEC 5000000ULL       /* in each such time of a body */
 #define BODY_WINDOW_BYTES (4 * KIB)       /* at least so much must come */
 #define LINGER_USEC 2000000ULL            /* from our last word to a client's close */
@@ -97,15 +100,16 @@
 #define LOOP_STOP_USEC 2000000ULL         /* for answers to be sent when the server ends */
 #define ACCEPT_PAUSE_USEC 100000ULL       /* without accepting, when there is no descriptor */
 #define AUTH_FAILURES_MAX 20              /* wrong tokens from one address in AUTH_WINDOW_USEC before it is 429 */
-#define AUTH_WINDOW_USEC 60000000ULL
+#define AUTH_WINDOW_USEC 60000000ULL      /* after which they are forgotten */
 #define AUTH_PEERS_MAX 512                /* addresses that are remembered for that */
-#define WORKER_STACK_BYTES (256 * KIB)
+#define WORKER_STACK_BYTES (256 * KIB)    /* of a thread; with sanitizers eight times that */
 #define WORKER_IDLE_USEC 10000000ULL      /* an idle thread ends */
 #define WORKERS_QUEUE_MAX 256             /* requests that wait for a thread */
 #define WORKERS_WAIT_USEC 2000000ULL      /* and how long */
 #define JSON_DEPTH_MAX 64                 /* nested values of a request's body */
 #define JSON_NODES_MAX 32768              /* keys and values of it */
 #define JSON_NUMBER_BYTES_MAX 64          /* of a number in it */
+#define JSON_LARGE_BYTES_MAX (256 * MIB)  /* of all bodies from files whose JSON is in memory; then 503 */
 
 /* Lines that were typed */
 #define HISTORY_LINES_MAX 2000            /* kept from one time to the next */

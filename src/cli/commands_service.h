@@ -42,6 +42,8 @@ static const struct option serve_options[] = {
         {.id = OPT_USER, .name = "user", .value = VALUE_REQUIRED, .placeholder = "NAME",
          .help = "started as root: the account to become, by name or number"},
         {.id = OPT_CHECK, .name = "check", .help = "say what is wrong with the configuration, and start nothing"},
+        {.id = OPT_PARENT_FD, .name = "parent-fd", .value = VALUE_REQUIRED, .placeholder = "NUMBER",
+         .help = "for programs that start a server for themselves: it ends when this descriptor does", .hidden = true},
         ROW_JSON("log lines are JSON objects"),
         ROW_HELP,
 };

@@ -345,6 +345,26 @@ static void check_idmap(struct host_finding *f)
         host_remedy(f, "put workspaces on a file system that can (ext4, xfs, btrfs; tmpfs from Linux 6.3)");
 }
 
+/* A workspace of a session is a tmpfs. */
+static void check_lending(struct host_finding *f)
+{
+        struct userns_map map = {.uid_inside = 1000, .uid_outside = 1000, .gid_inside = 1000, .gid_outside = 1000};
+        struct mount_tmpfs_options options = {.size_bytes = 64 * KIB, .inodes = 16, .mode = 0700};
+
+        if (geteuid() != 0 || !userns_is_initial() || !privilege_has(CAP_SYS_ADMIN)) {
+                host_found(f, HOST_INFO, "only a server that root starts needs that; this user's has the files anyhow");
+                return;
+        }
+        _cleanup_close_ int userns = userns_open(&map), tree = mount_new_tmpfs(&options);
+        int r = userns < 0 ? userns : tree < 0 ? tree : mount_make_lent(tree, userns);
+        if (r == 0) {
+                host_found(f, HOST_OK, "can be given to a server that is not root any more");
+                return;
+        }
+        host_found(f, HOST_WEAKER, "cannot be given to a server that is not root any more: %s", strerror(-r));
+        host_remedy(f, "Linux 6.3 or later; or run `glovebox serve` as an ordinary user");
+}
+
 static void check_devices(struct host_finding *f)
 {
         static const struct {
@@ -427,6 +447,7 @@ const struct host_check host_kernel_checks[] = {
         {"quota", "not used yet: what a run writes to the host is measured while it lasts", check_quota, false},
         {"overlay", "for images with a writable root; not used yet", check_overlay, false},
         {"idmapped mounts", "run by root, boxes have a user id of their own and files still belong to the caller", check_idmap, false},
+        {"session files", "a server that root starts gives up its privilege, and still has to read and write files of sessions", check_lending, false},
         {"devices", "these nodes are shown in every box", check_devices, true},
         {"processor flaws", "code may read memory of others through the processor", check_vulnerabilities, false},
         {"smt", "threads of one core share what flaws of processors leak", check_smt, false},

@@ -97,9 +97,10 @@ static int report(struct logs *l)
                 sink_write_json(&l->show.sinks[RUN_STDOUT], whole, JSON_COMPACT);
         } else if (l->show.events_wanted && l->last)
                 sink_write_json(&l->show.sinks[RUN_STDOUT], l->last, JSON_COMPACT);
-        else if (json_object_get(l->last, "verdict"))
+        else if (json_object_get(l->last, "verdict")) {
                 remote_result(l->last, &result);
-        else if (l->last)
+                result.controls = (struct controls){0}; /* who ran it was told */
+        } else if (l->last)
                 message_print(MESSAGE_ERROR, "nothing was run: %s", json_member(json_object_get(l->last, "error"), "message", ""));
         /* What the run ended with is told; the status of this verb is its own. */
         l->show.quiet |= l->all || l->show.events_wanted || !json_object_get(l->last, "verdict");

@@ -45,6 +45,7 @@ enum option_id {
         OPT_NAMES,
         OPT_NO_BANNER,
         OPT_NO_TOKENS,
+        OPT_PARENT_FD,
         OPT_PARENTS,
         OPT_POLICY,
         OPT_POOL,

@@ -87,8 +87,7 @@ static void step_control(struct loop *l)
                                                                      .body = body,
                                                                      .body_size = strlen(body),
                                                                      .body_fd = -1},
-                                            NULL) == 0 &&
-                               client_step(&l->control, NULL) == 0;
+                                            NULL) == 0;
 }
 
 /* ---- standard input ---- */
@@ -107,8 +106,7 @@ static void send_piece(struct loop *l)
                                                       .body_size = in->size - in->sent,
                                                       .body_fd = -1},
                              NULL);
-        in->in_flight = r == 0 && client_step(&in->client, NULL) == 0;
-        in->open = in->in_flight;
+        in->open = in->in_flight = r == 0;
 }
 
 /* The server has said how much of the piece the program's pipe took. */
@@ -135,33 +133,38 @@ static void take_accepted(struct input *in)
         in->retry_usec = monotonic_usec() + in->pause_usec;
 }
 
-static void step_input(struct loop *l, bool readable)
+/* What is in flight, as far as it goes; false: it still is. */
+static bool step_piece(struct input *in)
+{
+        if (in->in_flight && client_step(&in->client, NULL) < 0)
+                in->open = in->in_flight = false;
+        if (in->in_flight && client_is_done(&in->client))
+                take_accepted(in);
+        return !in->in_flight;
+}
+
+static void read_piece(struct loop *l)
 {
         struct input *in = &l->input;
-
-        if (!in->open || !l->remote->run[0])
-                return;
-        if (in->in_flight) {
-                if (client_step(&in->client, NULL) < 0)
-                        in->open = in->in_flight = false;
-                else if (client_is_done(&in->client))
-                        take_accepted(in);
-        }
-        if (!in->open || in->in_flight)
-                return;
-        if (in->size > 0) {
-                if (monotonic_usec() >= in->retry_usec)
-                        send_piece(l);
-                return;
-        }
-        if (!readable)
-                return;
         ssize_t n = read(l->remote->stdin_fd, in->piece, sizeof(in->piece));
+
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
         in->size = n > 0 ? (size_t)n : 0;
         in->retry_usec = 0;
         send_piece(l);
+}
+
+static void step_input(struct loop *l, bool readable)
+{
+        struct input *in = &l->input;
+
+        if (!in->open || !l->remote->run[0] || !step_piece(in) || !in->open)
+                return;
+        if (in->size > 0 && monotonic_usec() >= in->retry_usec)
+                send_piece(l);
+        else if (in->size == 0 && readable)
+                read_piece(l);
 }
 
 /* Whether it is time to look at standard input. */

@@ -4,6 +4,7 @@
 #include "base/base64.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/quote.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -53,6 +54,18 @@ int request_set_words(json_t *object, const char *key, char *const words[])
         return 0;
 }
 
+int request_set_duration(json_t *object, const char *key, const char *text, const char *what, gb_error *err)
+{
+        char with_unit[FORMAT_MAX];
+        uint64_t usec;
+
+        if (parse_duration(text, &usec) < 0)
+                return error_set(err, GB_E_USAGE, EINVAL, "%s: %s is not a time, such as 90s or 10m", what, quote(text).text);
+        if (json_object_set_new(object, key, json_string(format_duration(usec, with_unit))) < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        return 0;
+}
+
 /* ---- the policy ---- */
 
 /* A value that was set, in the form that the API has for its type. */
@@ -85,18 +98,31 @@ static int add_env(json_t *policy, const struct policy *p)
         return json_object_set(policy, "env", env) < 0 ? -ENOMEM : 0;
 }
 
-/* One that only files and the environment of a run without a server can have. */
-static bool cannot_be_asked(const char *key)
+/* A list with commas. Which names there are the server knows. */
+static int add_weaker(json_t *policy, const char *value)
 {
-        return strcmp(key, "mounts") == 0 || strcmp(key, "allow_weaker") == 0;
+        _cleanup_free_ char *copy = strdup(value);
+        json_t *list = json_object_get(policy, "allow_weaker");
+        char *state = NULL;
+
+        if (!list && json_object_set_new(policy, "allow_weaker", list = json_array()) < 0)
+                return -ENOMEM;
+        for (char *name = copy ? strtok_r(copy, ",", &state) : NULL; name; name = strtok_r(NULL, ",", &state))
+                if (json_array_append_new(list, json_string(name)) < 0)
+                        return -EILSEQ;
+        return copy ? 0 : -ENOMEM;
 }
 
 static int take(struct policy *scratch, json_t *policy, const struct option *o, const char *value, const char *what, gb_error *err)
 {
         const struct policy_option *row = policy_option_by_key(o->key);
 
-        if (cannot_be_asked(o->key))
+        if (strcmp(o->key, "mounts") == 0)
                 return error_set(err, GB_E_USAGE, EOPNOTSUPP, "%s cannot be asked of a server: its own policy says that", what);
+        if (o->id == OPT_ALLOW_WEAKER && add_weaker(policy, value) < 0)
+                return error_set(err, GB_E_USAGE, EINVAL, "%s: names of controls with commas are wanted", what);
+        if (o->id == OPT_ALLOW_WEAKER)
+                return 0;
         int r = policy_set(scratch, o->key, o->value == VALUE_OPTIONAL && !value ? "true" : value, what, err);
         if (r < 0 || !row)
                 return r;

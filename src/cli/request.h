@@ -18,6 +18,9 @@ int request_set_bytes(json_t *object, const char *key, const void *bytes, size_t
 /* A list of strings; words may be NULL. */
 int request_set_words(json_t *object, const char *key, char *const words[]);
 
+/* A time as flags have it, with its unit. what names the flag in errors. */
+int request_set_duration(json_t *object, const char *key, const char *text, const char *what, gb_error *err);
+
 /* Standard input for a run on a server. */
 struct request_input {
         char *bytes; /* it goes along whole: owned; NULL otherwise */

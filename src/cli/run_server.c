@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* What a server cannot be told. */
-static const enum option_id not_said[] = {OPT_WORKSPACE, OPT_ROOTFS, OPT_USER, OPT_POLICY, OPT_ALLOW_WEAKER};
+static const enum option_id not_said[] = {OPT_WORKSPACE, OPT_ROOTFS, OPT_USER, OPT_POLICY};
 
 /* Variables that say which of glovebox's own files and groups are to be used: a server has its own. */
 static const char *const own_files[] = {"GLOVEBOX_CONFIG_DIR", "GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_RUNNER_DIR", "GLOVEBOX_CGROUP"};
@@ -55,8 +55,10 @@ int run_find_server(const struct option_set *set, const struct arguments *a, str
                 int r = service_open(set, a, ret, err);
                 return r < 0 ? r : 1;
         }
-        for (size_t i = 0; !what && i < ARRAY_SIZE(own_files); i++)
-                what = getenv(own_files[i]);
+        for (size_t i = 0; !what && i < ARRAY_SIZE(own_files); i++) {
+                const char *value = getenv(own_files[i]);
+                what = value && *value ? own_files[i] : NULL;
+        }
         return what ? 0 : service_try(ret);
 }
 

@@ -14,15 +14,15 @@ const struct table_column sample_columns[] = {
         {.title = "CPU%", .right = true},
         {.title = "TIME", .right = true},
         {.title = "MEMORY", .right = true},
-        {.title = "PEAK", .right = true},
-        {.title = "LIMIT", .right = true},
+        {.title = "PEAK", .right = true, .drop = 3},
+        {.title = "LIMIT", .right = true, .drop = 2},
         {.title = "PIDS", .right = true},
-        {.title = "DISK", .right = true},
-        {.title = "READ", .right = true},
-        {.title = "WRITTEN", .right = true},
-        {.title = "OUTPUT", .right = true},
-        {.title = "RATE", .right = true},
-        {.title = "RUNS", .right = true},
+        {.title = "DISK", .right = true, .drop = 1},
+        {.title = "READ", .right = true, .drop = 5},
+        {.title = "WRITTEN", .right = true, .drop = 5},
+        {.title = "OUTPUT", .right = true, .drop = 4},
+        {.title = "RATE", .right = true, .drop = 4},
+        {.title = "RUNS", .right = true, .drop = 1},
 };
 const size_t n_sample_columns = ARRAY_SIZE(sample_columns);
 

@@ -16,8 +16,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define ENTER "\033[?1049h\033[?25l"
-#define LEAVE "\033[?25h\033[?1049l"
+/* Another screen, no cursor, and lines that are too long end at its edge. */
+#define ENTER "\033[?1049h\033[?25l\033[?7l"
+#define LEAVE "\033[?7h\033[?25h\033[?1049l"
 #define HOME "\033[H"
 #define CLEAR_LINE "\033[K"
 #define CLEAR_BELOW "\033[J"

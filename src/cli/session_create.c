@@ -7,11 +7,15 @@
 #include <errno.h>
 #include <string.h>
 
-/* Options that are text of the request as they stand; the server knows their forms. */
+/* Options that are text of the request. */
 static const struct {
         enum option_id id;
         const char *key;
-} texts[] = {{OPT_TEMPLATE, "template"}, {OPT_IDLE, "idle_timeout"}, {OPT_LIFETIME, "max_lifetime"}, {OPT_NAME, "name"}};
+        const char *time; /* the flag of one that is a time */
+} texts[] = {{OPT_TEMPLATE, "template", NULL},
+             {OPT_IDLE, "idle_timeout", "--idle"},
+             {OPT_LIFETIME, "max_lifetime", "--lifetime"},
+             {OPT_NAME, "name", NULL}};
 
 static int make_body(const struct option_set *set, const struct arguments *a, json_t **ret, gb_error *err)
 {
@@ -25,7 +29,11 @@ static int make_body(const struct option_set *set, const struct arguments *a, js
                 /* Without a template every interpreter is started afresh. */
                 if (value && texts[i].id == OPT_TEMPLATE && strcmp(value, "none") == 0)
                         r = json_object_set_new(body, texts[i].key, json_null()) < 0 ? -ENOMEM : 0;
-                else if (value)
+                else if (value && texts[i].time) {
+                        r = request_set_duration(body, texts[i].key, value, texts[i].time, err);
+                        if (r < 0)
+                                return r;
+                } else if (value)
                         r = request_set_text(body, texts[i].key, value, strlen(value));
         }
         if (r == 0 && arguments_has(a, OPT_KEPT))

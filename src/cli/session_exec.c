@@ -145,6 +145,8 @@ static int make_body(const struct arguments *a, const struct source *source, con
         const char *context = arguments_get(a, OPT_CONTEXT), *timeout = arguments_get(a, OPT_TIMEOUT);
 
         int r = set_language(body, a, a->n_words > 1 ? a->words[1] : NULL, err);
+        if (r == 0 && timeout)
+                r = request_set_duration(body, "timeout", timeout, "--timeout", err);
         if (r < 0)
                 return r;
         r = request_set_text(body, "code", source->code, source->size);
@@ -152,8 +154,6 @@ static int make_body(const struct arguments *a, const struct source *source, con
                 r = request_set_text(body, "context", context, strlen(context));
         if (r == 0 && arguments_has(a, OPT_FRESH))
                 r = json_object_set_new(body, "context", json_null()) < 0 ? -ENOMEM : 0;
-        if (r == 0 && timeout)
-                r = request_set_text(body, "timeout", timeout, strlen(timeout));
         if (r == 0 && a->rest && a->rest[0])
                 r = request_set_words(body, "args", a->rest);
         if (r == 0)

@@ -123,16 +123,45 @@ unsigned text_width(const char *text)
         return width;
 }
 
+#define LEFT_OUT UINT32_MAX /* as a width */
+
 static unsigned sum_of(const unsigned *widths, size_t n)
 {
-        unsigned sum = n > 0 ? GAP * (unsigned)(n - 1) : 0;
+        unsigned sum = 0, shown = 0;
 
         for (size_t i = 0; i < n; i++)
-                sum += widths[i];
-        return sum;
+                if (widths[i] != LEFT_OUT) {
+                        sum += widths[i];
+                        shown++;
+                }
+        return sum + (shown > 0 ? GAP * (shown - 1) : 0);
 }
 
-/* What every column needs; those that may give way are made narrower until all of it fits, the widest first. */
+/* The widest of those that can be narrower; n: none. */
+static size_t widest(const struct table *t, const unsigned *widths)
+{
+        size_t found = t->n_columns;
+
+        for (size_t i = 0; i < t->n_columns; i++)
+                if (t->columns[i].min > 0 && widths[i] != LEFT_OUT && widths[i] > t->columns[i].min &&
+                    (found == t->n_columns || widths[i] > widths[found]))
+                        found = i;
+        return found;
+}
+
+/* The next to be left out; n: none. */
+static size_t least_wanted(const struct table *t, const unsigned *widths)
+{
+        size_t found = t->n_columns;
+
+        for (size_t i = 0; i < t->n_columns; i++)
+                if (t->columns[i].drop > 0 && widths[i] != LEFT_OUT &&
+                    (found == t->n_columns || t->columns[i].drop >= t->columns[found].drop))
+                        found = i;
+        return found;
+}
+
+/* What every column needs; then they give way until all of it fits. */
 static void find_widths(const struct table *t, unsigned limit, unsigned *widths)
 {
         for (size_t i = 0; i < t->n_columns; i++) {
@@ -141,13 +170,15 @@ static void find_widths(const struct table *t, unsigned limit, unsigned *widths)
                         widths[i] = MAX(widths[i], text_width(t->cells[row * t->n_columns + i]));
         }
         while (limit > 0 && sum_of(widths, t->n_columns) > limit) {
-                size_t widest = t->n_columns;
-                for (size_t i = 0; i < t->n_columns; i++)
-                        if (t->columns[i].min > 0 && widths[i] > t->columns[i].min && (widest == t->n_columns || widths[i] > widths[widest]))
-                                widest = i;
-                if (widest == t->n_columns)
+                size_t i = widest(t, widths);
+                if (i < t->n_columns) {
+                        widths[i]--;
+                        continue;
+                }
+                i = least_wanted(t, widths);
+                if (i == t->n_columns)
                         return;
-                widths[widest]--;
+                widths[i] = LEFT_OUT;
         }
 }
 
@@ -174,13 +205,16 @@ static int add_cell(struct buffer *out, const char *text, unsigned width, bool r
 
 static int add_row(const struct table *t, const char *const *cells, const unsigned *widths, struct buffer *out)
 {
+        bool first = true;
         int r = 0;
 
         for (size_t i = 0; i < t->n_columns && r == 0; i++) {
-                bool last = i + 1 == t->n_columns;
-                r = add_cell(out, cells[i], widths[i], t->columns[i].right, last);
-                if (r == 0 && !last)
-                        r = buffer_printf(out, "%*s", GAP, "");
+                if (widths[i] == LEFT_OUT)
+                        continue;
+                r = first ? 0 : buffer_printf(out, "%*s", GAP, "");
+                if (r == 0)
+                        r = add_cell(out, cells[i], widths[i], t->columns[i].right, i + 1 == t->n_columns);
+                first = false;
         }
         return r;
 }

@@ -15,6 +15,7 @@ struct table_column {
         const char *title;
         bool right;   /* numbers */
         unsigned min; /* where there is no room it may become as narrow as this; 0: never */
+        unsigned drop; /* and where that does not help it is left out, the highest of these first; 0: never */
 };
 
 struct table {

@@ -80,10 +80,11 @@ void session_close(struct session *s)
 {
         if (!s)
                 return;
-        for (size_t i = s->n_contexts; i > 0; i--)
-                (void)context_close(s->contexts[i - 1], NULL);
+        /* All at once: an interpreter that saw the end of its channel first would begin to tidy up, in vain. */
         if (s->box)
                 s->backend->session_free(s->box);
+        for (size_t i = s->n_contexts; i > 0; i--)
+                (void)context_close(s->contexts[i - 1], NULL);
         places_done(&s->places);
         pthread_mutex_destroy(&s->backend_lock);
         pthread_mutex_destroy(&s->disk_lock);
@@ -162,7 +163,7 @@ static int start_once(struct exec *x, const struct once_request *q, gb_error *er
         struct program_request request = {
                 .mode = PROGRAM_ONCE, .policy = x->session->policy, .language = q->language,
                 .code_name = q->code_name ? q->code_name : q->language->file, .code = q->code, .code_size = q->code_size, .args = q->args,
-                .stdin_fd = x->pump_child,
+                .stdin_fd = x->pump_child, .alone = q->alone,
         };
 
         return r < 0 ? r : session_start_program(x->session, &request, &x->program, x->io, err);

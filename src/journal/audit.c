@@ -240,7 +240,8 @@ static void page_done(struct page *p)
 /* Looks at a bounded number of records, so that the connection is not held for long. SQLITE_DONE: there are no more, or enough; SQLITE_ROW: go on. */
 static int look(struct database *d, const struct journal_query *q, struct page *p)
 {
-        _cleanup_statement_ sqlite3_stmt *s = database_statement(d, q->tenant ? ST_AUDIT_TENANT : ST_AUDIT_ALL);
+        unsigned number = q->tenant ? (q->oldest_first ? ST_AUDIT_TENANT_UP : ST_AUDIT_TENANT) : q->oldest_first ? ST_AUDIT_ALL_UP : ST_AUDIT_ALL;
+        _cleanup_statement_ sqlite3_stmt *s = database_statement(d, number);
         int r;
 
         if (!s)
@@ -270,7 +271,7 @@ static int look(struct database *d, const struct journal_query *q, struct page *
 
 int journal_audit(struct journal *j, const struct journal_query *q, journal_audit_function *f, void *data, uint64_t *ret_next, gb_error *err)
 {
-        _cleanup_(page_done) struct page p = {.before = q->before > 0 ? q->before : INT64_MAX};
+        _cleanup_(page_done) struct page p = {.before = q->before > 0 || q->oldest_first ? q->before : INT64_MAX};
         int r = SQLITE_ROW, e = 0;
 
         p.records = calloc(MAX(q->limit, (size_t)1), sizeof(*p.records));

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DATABASE_STATEMENTS_MAX 40
+#define DATABASE_STATEMENTS_MAX 44
 #define DATABASE_PAGE_BYTES 4096
 #define DATABASE_BUSY_MSEC 5000 /* another process that reads may be in the way for moments */
 

@@ -14,6 +14,8 @@
 
 #define LOCK_FILE "journal.lock"
 #define LOG_FILE "journal.db-wal"
+#define LOCK_ATTEMPTS 20
+#define LOCK_PAUSE_NSEC 50000000
 #define ROOM_ATTEMPTS_MAX 256 /* steps of journal_make_room() for one write */
 
 uint64_t journal_now(void)
@@ -117,17 +119,28 @@ static int log_grew(void *data, sqlite3 *db, const char *name, int pages)
         return SQLITE_OK;
 }
 
-static int take_lock(struct journal *j, int directory_fd, const char *path, gb_error *err)
+/* A command holds it for moments only: a server that starts just then waits for that. */
+static int flock_soon(int fd, bool wait)
+{
+        for (unsigned i = 0;; i++) {
+                if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+                        return 0;
+                if (errno != EWOULDBLOCK || !wait || i == LOCK_ATTEMPTS)
+                        return -errno;
+                (void)nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NSEC}, NULL);
+        }
+}
+
+static int take_lock(struct journal *j, int directory_fd, const char *path, bool wait, gb_error *err)
 {
         j->lock_fd = openat(directory_fd, LOCK_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (j->lock_fd < 0)
                 return error_set(err, errno == ENOSPC || errno == EDQUOT ? GB_E_DISK_FULL : GB_E_INTERNAL, errno, "cannot open %s/" LOCK_FILE ": %s", path,
                                  strerror(errno));
-        if (flock(j->lock_fd, LOCK_EX | LOCK_NB) == 0)
-                return 0;
-        if (errno == EWOULDBLOCK)
+        int r = flock_soon(j->lock_fd, wait);
+        if (r == -EWOULDBLOCK)
                 return error_set(err, GB_E_CONFLICT, EBUSY, "another server has the journal in %s: stop it, or give this one a directory of its own", path);
-        return error_set(err, GB_E_INTERNAL, errno, "cannot lock %s/" LOCK_FILE ": %s", path, strerror(errno));
+        return r == 0 ? 0 : error_set(err, GB_E_INTERNAL, -r, "cannot lock %s/" LOCK_FILE ": %s", path, strerror(-r));
 }
 
 /* What the numbers go on from, and where to look for what was under way. */
@@ -168,6 +181,9 @@ static int open_readers(struct journal *j, const char *path, int directory_fd, g
 
         for (size_t i = 0; i < JOURNAL_READERS && e == 0; i++)
                 e = database_open(&j->readers[i], path, directory_fd, DATABASE_READ, err);
+        /* What they keep is old with the next commit. */
+        for (size_t i = 0; i < JOURNAL_READERS && e == 0; i++)
+                (void)database_exec(&j->readers[i], "PRAGMA cache_size=-512");
         return e;
 }
 
@@ -198,9 +214,9 @@ static int new_journal(struct journal **ret, gb_error *err)
         return 0;
 }
 
-static int open_all(struct journal *j, const char *path, int directory_fd, uint64_t *ret_lost, gb_error *err)
+static int open_all(struct journal *j, const char *path, int directory_fd, bool wait, uint64_t *ret_lost, gb_error *err)
 {
-        int e = take_lock(j, directory_fd, path, err);
+        int e = take_lock(j, directory_fd, path, wait, err);
 
         e = e < 0 ? e : open_writer(j, path, directory_fd, err);
         e = e < 0 ? e : database_open(&j->upkeep, path, directory_fd, DATABASE_WRITE, err);
@@ -214,7 +230,7 @@ static int open_all(struct journal *j, const char *path, int directory_fd, uint6
         return r == SQLITE_OK ? 0 : database_error(&j->writer, r, err, "open");
 }
 
-int journal_open(const char *directory, const struct journal_limits *limits, struct journal **ret, uint64_t *ret_lost, gb_error *err)
+static int open_journal(const char *directory, const struct journal_limits *limits, bool wait, struct journal **ret, uint64_t *ret_lost, gb_error *err)
 {
         _cleanup_journal_ struct journal *j = NULL;
         _cleanup_free_ char *path = NULL;
@@ -228,13 +244,25 @@ int journal_open(const char *directory, const struct journal_limits *limits, str
         j->limits = *limits;
         if (j->limits.bytes > 0)
                 j->limits.bytes = MAX(j->limits.bytes, JOURNAL_BYTES_MIN);
-        e = open_all(j, path, fd, &lost, err);
+        e = open_all(j, path, fd, wait, &lost, err);
         if (e < 0)
                 return e;
         if (ret_lost)
                 *ret_lost = lost;
         *ret = TAKE_PTR(j);
         return 0;
+}
+
+int journal_open(const char *directory, const struct journal_limits *limits, struct journal **ret, uint64_t *ret_lost, gb_error *err)
+{
+        return open_journal(directory, limits, true, ret, ret_lost, err);
+}
+
+int journal_open_briefly(const char *directory, struct journal **ret, gb_error *err)
+{
+        static const struct journal_limits none;
+
+        return open_journal(directory, &none, false, ret, NULL, err);
 }
 
 int journal_open_reader(const char *directory, struct journal **ret, gb_error *err)

@@ -46,6 +46,9 @@ void journal_close(struct journal *j);
 DEFINE_CLEANUP(struct journal, journal_close)
 #define _cleanup_journal_ _cleanup_(journal_close_ptr)
 
+/* For a command that has something to write and goes again: GB_E_CONFLICT at once when there is a server, who should write it then. */
+int journal_open_briefly(const char *directory, struct journal **ret, gb_error *err);
+
 /* For `glovebox audit` and `logs` beside or without a server: read-only. */
 int journal_open_reader(const char *directory, struct journal **ret, gb_error *err);
 
@@ -56,6 +59,12 @@ struct journal_key {
         const char *key; /* NULL: none */
         uint8_t hash[JOURNAL_HASH_BYTES]; /* of method, address and body */
 };
+
+/* Looks only: 1 and the first one's id when it was used for the same request, 0 when it is new, GB_E_CONFLICT. */
+int journal_key_get(struct journal *j, const char *tenant, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX], gb_error *err);
+/* Nothing was run for want of something that comes back (a worker, memory): a retry with the key of that run or session may. 1: it was forgotten; 0: it
+ * is not that one's. */
+int journal_key_forget(struct journal *j, const char *tenant, const struct journal_key *key, const char *id, gb_error *err);
 
 /* ---- runs ---- */
 
@@ -111,6 +120,7 @@ struct journal_query {
         uint64_t since_usec, until_usec; /* 0: no bound; of runs by their creation, of audit records by their time. until is not within */
         uint64_t before;
         size_t limit;
+        bool oldest_first;  /* audit records only; the cursor is then that of the last one before */
 };
 int journal_runs(struct journal *j, const struct journal_query *q, struct journal_run **ret, size_t *ret_n, uint64_t *ret_next, gb_error *err);
 void journal_runs_free(struct journal_run *runs, size_t n);

@@ -39,7 +39,7 @@ static int add_run(struct journal *j, const struct journal_run *run)
 static int write_begin(struct journal *j, void *args)
 {
         struct run_begin *b = args;
-        int r = journal_key_look(j, &b->use);
+        int r = journal_key_look(&j->writer, &b->use);
 
         if (r != SQLITE_OK || b->use.found)
                 return r;

@@ -8,9 +8,9 @@
 
 #define RUN_COLUMNS \
         "number, id, tenant, session, context, language, trust, token, state, created, started, ended, code, verdict, failed, events, out_bytes, err_bytes"
-#define AUDIT_COLUMNS                                                                                                                      \
-        "a.number, a.at, a.tenant, a.token, a.action, a.run, a.session, a.language, a.code, a.trust, a.verdict, a.failed, a.peaks, " \
-        "coalesce(a.controls, t.text), a.more"
+#define AUDIT_SELECT                                                                                                                       \
+        "SELECT a.number, a.at, a.tenant, a.token, a.action, a.run, a.session, a.language, a.code, a.trust, a.verdict, a.failed, a.peaks, " \
+        "coalesce(a.controls, t.text), a.more FROM audit a LEFT JOIN texts t ON t.number = a.text "
 #define NUMBERED(x) #x
 #define NUMBER(x) NUMBERED(x)
 #define OF_RUN "(number << " NUMBER(SEQ_BITS) ")"
@@ -23,6 +23,7 @@ static const char *const statements[ST_COUNT] = {
 
         [ST_KEY_GET] = "SELECT hash, id FROM keys WHERE tenant = ?1 AND key = ?2",
         [ST_KEY_ADD] = "INSERT INTO keys(number, tenant, key, hash, id, at) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+        [ST_KEY_FORGET] = "DELETE FROM keys WHERE tenant = ?1 AND key = ?2 AND id = ?3 AND hash = ?4",
 
         [ST_RUN_ADD] = "INSERT INTO runs(number, id, tenant, session, context, language, trust, token, state, created, code) "
                        "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10)",
@@ -49,9 +50,10 @@ static const char *const statements[ST_COUNT] = {
 
         [ST_AUDIT_ADD] = "INSERT INTO audit(number, at, tenant, token, action, run, session, language, code, trust, verdict, failed, peaks, controls, text, more) "
                          "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        [ST_AUDIT_ALL] = "SELECT " AUDIT_COLUMNS " FROM audit a LEFT JOIN texts t ON t.number = a.text WHERE a.number < ?1 ORDER BY a.number DESC",
-        [ST_AUDIT_TENANT] = "SELECT " AUDIT_COLUMNS " FROM audit a LEFT JOIN texts t ON t.number = a.text WHERE a.tenant = ?2 AND a.number < ?1 "
-                            "ORDER BY a.number DESC",
+        [ST_AUDIT_ALL] = AUDIT_SELECT "WHERE a.number < ?1 ORDER BY a.number DESC",
+        [ST_AUDIT_TENANT] = AUDIT_SELECT "WHERE a.tenant = ?2 AND a.number < ?1 ORDER BY a.number DESC",
+        [ST_AUDIT_ALL_UP] = AUDIT_SELECT "WHERE a.number > ?1 ORDER BY a.number",
+        [ST_AUDIT_TENANT_UP] = AUDIT_SELECT "WHERE a.tenant = ?2 AND a.number > ?1 ORDER BY a.number",
         [ST_MARK_ADD] = "INSERT OR IGNORE INTO marks(name) VALUES(?1)",
         [ST_TEXT_ADD] = "INSERT INTO texts(number, text) VALUES(?1, ?2)",
         [ST_TEXTS] = "SELECT number, text FROM texts ORDER BY number",

@@ -34,7 +34,7 @@ static int write_begin(struct journal *j, void *args)
 {
         struct session_begin *b = args;
         const struct journal_session *s = &b->session;
-        int r = journal_key_look(j, &b->use);
+        int r = journal_key_look(&j->writer, &b->use);
 
         if (r != SQLITE_OK || b->use.found)
                 return r;

@@ -38,6 +38,7 @@ enum statement {
         ST_COMMIT,
         ST_KEY_GET,
         ST_KEY_ADD,
+        ST_KEY_FORGET,
         ST_RUN_ADD,
         ST_RUN_END,
         ST_EVENT_ADD,
@@ -57,6 +58,8 @@ enum statement {
         ST_AUDIT_ADD,
         ST_AUDIT_ALL,
         ST_AUDIT_TENANT,
+        ST_AUDIT_ALL_UP,
+        ST_AUDIT_TENANT_UP,
         ST_MARK_ADD,
         ST_TEXT_ADD,
         ST_TEXTS,
@@ -168,7 +171,7 @@ struct key_use {
 };
 bool journal_key_is_given(const struct key_use *u);
 int journal_key_check(const struct journal_key *key, gb_error *err);
-int journal_key_look(struct journal *j, struct key_use *u);      /* SQLite's code; fills in the rest of u */
+int journal_key_look(struct database *d, struct key_use *u);     /* SQLite's code; fills in the rest of u */
 int journal_key_add(struct journal *j, const struct key_use *u); /* the same; in a transaction, as number next_key */
 /* What the caller is told: 0 with its own id, 1 with the first one's, GB_E_CONFLICT. */
 int journal_key_answer(const struct key_use *u, char ret_id[static JOURNAL_ID_MAX], gb_error *err);

@@ -211,6 +211,11 @@ static void test_keys(void **state)
         assert_int_equal(err.code, GB_E_CONFLICT);
         assert_false(is_there(j, 2));
         assert_int_equal(journal_run_begin(j, &foreign, &other, id, &err), 0); /* another tenant's is another key */
+        assert_int_equal(journal_key_get(j, "a", &key, id, &err), 1);
+        assert_string_equal(id, first.id);
+        assert_true(journal_key_get(j, "a", &other, id, &err) < 0);
+        assert_int_equal(err.code, GB_E_CONFLICT);
+        assert_int_equal(journal_key_get(j, "c", &key, id, &err), 0);
 
         /* The same key for a session is the same key; so are those of a process before. */
         assert_true(journal_session_begin(j, &session, &other, id, &err) < 0);
@@ -228,6 +233,23 @@ static void test_keys(void **state)
         assert_int_equal(err.code, GB_E_USAGE);
         text[255] = '\0';
         assert_int_equal(journal_run_begin(j, &second, &long_key, id, &err), 0);
+}
+
+static void test_forgotten_key(void **state)
+{
+        _cleanup_journal_ struct journal *j = open_journal(NULL, NULL);
+        struct journal_run first = run_of("a", 1), second = run_of("a", 2);
+        struct journal_key key = key_of("k", 1), other = key_of("k", 2);
+        char id[JOURNAL_ID_MAX];
+        gb_error err = {0};
+
+        assert_int_equal(journal_run_begin(j, &first, &key, id, &err), 0);
+        assert_int_equal(journal_key_forget(j, "b", &key, first.id, &err), 0);
+        assert_int_equal(journal_key_forget(j, "a", &key, second.id, &err), 0);
+        assert_int_equal(journal_key_forget(j, "a", &other, first.id, &err), 0);
+        assert_int_equal(journal_run_begin(j, &second, &key, id, &err), 1);
+        assert_int_equal(journal_key_forget(j, "a", &key, first.id, &err), 1);
+        assert_int_equal(journal_run_begin(j, &second, &key, id, &err), 0);
 }
 
 static void test_keys_of_sessions(void **state)
@@ -407,6 +429,19 @@ static void test_audit(void **state)
         assert_non_null(strstr(r.text[1], "\"more\":[1]"));
         assert_non_null(strstr(r.text[0], "\"at\":\"1970-01-01T00:00:00.000007Z\""));
 
+        for (const char *tenant = NULL;; tenant = "b") {
+                size_t n = 0;
+                q = (struct journal_query){.tenant = tenant, .limit = 2, .oldest_first = true};
+                do {
+                        r.n = 0;
+                        assert_ok(journal_audit(j, &q, keep_record, &r, &q.before, &err), &err);
+                        n += r.n;
+                        assert_non_null(strstr(r.text[0], n == 2 && !tenant ? "\"run\"" : n == 2 ? "session.create" : n == 4 && !tenant ? "session.end" : n == 4 ? "thing" : "token.create"));
+                } while (q.before > 0);
+                assert_int_equal(n, tenant ? 4 : 5);
+                if (tenant)
+                        break;
+        }
         r.n = 0;
         q = (struct journal_query){.tenant = "a", .limit = 10};
         assert_ok(journal_audit(j, &q, keep_record, &r, NULL, &err), &err);
@@ -493,7 +528,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_run), TEST(test_events_from_a_number_and_up_to_a_size), TEST(test_callback_stops), TEST(test_large_and_binary),
-                TEST(test_failed_and_other_results), TEST(test_order), TEST(test_keys), TEST(test_keys_of_sessions), TEST(test_pages), TEST(test_filters),
+                TEST(test_failed_and_other_results), TEST(test_order), TEST(test_keys), TEST(test_forgotten_key), TEST(test_keys_of_sessions), TEST(test_pages), TEST(test_filters),
                 TEST(test_tenants), TEST(test_audit), TEST(test_audit_texts), TEST(test_times),
         };
 

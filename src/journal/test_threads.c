@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many threads at once: no key is used twice, nothing is seen in halves. With the argument "bench": how long each call takes. */
+#include "base/limits.h"
 #include "journal/test_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define RACERS 8
 #define RACES 50
@@ -165,6 +168,67 @@ static void test_threads(void **state)
         assert_int_equal(stats.events, HAMMERS * HAMMER_RUNS * 7);
 }
 
+/* ---- who waits for the disk ---- */
+
+static __thread unsigned waits;
+
+/* In the place of those that SQLite would call. */
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+        waits++;
+        return (int)syscall(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+        waits++;
+        return (int)syscall(SYS_fsync, fd);
+}
+
+static void *tidy_and_count(void *data)
+{
+        struct hammer *h = data;
+
+        waits = 0;
+        char *message = tidy(h);
+        h->number = waits;
+        return message;
+}
+
+/* Never who writes a run, whatever upkeep does meanwhile to the log; unless each commit has to reach the disk. */
+static void test_waits(void **state)
+{
+        struct journal_limits limits = {.bytes = 1 << 28};
+        struct journal *j = open_journal(&limits, NULL);
+        _Atomic bool stop = false;
+        struct hammer h = {.j = j, .stop = &stop};
+        pthread_t thread;
+        void *message = NULL;
+
+        waits = 0;
+        whole(j, "a", 1);
+        assert_int_equal(pthread_create(&thread, NULL, tidy_and_count, &h), 0);
+        for (unsigned i = 2; i < 4000; i++)
+                whole(j, "a", i);
+        assert_int_equal(waits, 0);
+        stop = true;
+        pthread_join(thread, &message);
+        assert_null(message);
+        assert_true(h.number > 3);
+        struct journal_stats stats;
+        gb_error err = {0};
+        assert_ok(journal_stats(j, &stats, &err), &err);
+        assert_true(stats.wal_bytes < 3 * JOURNAL_LOG_BYTES); /* it was begun anew, or it would be larger */
+        journal_close(j);
+
+        limits.sync = true;
+        j = open_journal(&limits, NULL);
+        waits = 0;
+        whole(j, "a", 5000);
+        assert_true(waits >= 4);
+        journal_close(j);
+}
+
 /* ---- how fast ---- */
 
 static int compare(const void *a, const void *b)
@@ -232,7 +296,7 @@ static int bench(void)
 
 int main(int argc, char **argv)
 {
-        const struct CMUnitTest tests[] = {TEST(test_one_wins), TEST(test_threads)};
+        const struct CMUnitTest tests[] = {TEST(test_one_wins), TEST(test_threads), TEST(test_waits)};
 
         if (argc > 1 && strcmp(argv[1], "bench") == 0)
                 return bench();

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define STEP_RUNS 16           /* removed in one transaction */
+#define STEP_LOOK 128          /* looked at for that: not all that are old are at the front */
 #define STEP_EVENTS 512        /* events of them */
 #define STEP_BYTES (1 * MIB)   /* and their data */
 #define STEPS_MAX 256          /* of one kind in one call */
@@ -40,7 +41,7 @@ struct old_run {
         bool going;
 };
 
-static int oldest_runs(struct journal *j, struct old_run ret[static STEP_RUNS], size_t *ret_n)
+static int oldest_runs(struct journal *j, struct old_run ret[static STEP_LOOK], size_t *ret_n)
 {
         _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_OLDEST_RUNS);
         size_t n = 0;
@@ -48,8 +49,8 @@ static int oldest_runs(struct journal *j, struct old_run ret[static STEP_RUNS], 
 
         if (!s)
                 return sqlite3_extended_errcode(j->writer.db);
-        statement_bind_u64(s, 1, STEP_RUNS);
-        while ((r = sqlite3_step(s)) == SQLITE_ROW && n < STEP_RUNS)
+        statement_bind_u64(s, 1, STEP_LOOK);
+        while ((r = sqlite3_step(s)) == SQLITE_ROW && n < STEP_LOOK)
                 ret[n++] = (struct old_run){
                         .number = statement_u64(s, 0), .going = sqlite3_column_int(s, 1) == STATE_GOING, .ended_usec = statement_u64(s, 2)};
         *ret_n = n;
@@ -139,7 +140,7 @@ static bool is_over(const struct journal *j, const struct old_run *run, uint64_t
 /* One transaction. any: also those that are within the limits. */
 static int remove_some(struct journal *j, bool any, struct budget *b)
 {
-        struct old_run runs[STEP_RUNS];
+        struct old_run runs[STEP_LOOK];
         uint64_t used = 0, now = journal_now();
         size_t n = 0;
 
@@ -148,7 +149,7 @@ static int remove_some(struct journal *j, bool any, struct budget *b)
         if (r != SQLITE_OK || n == 0)
                 return r;
         r = journal_begin(j);
-        for (size_t i = 0; i < n && r == SQLITE_OK && b->events > 0 && b->bytes > 0; i++)
+        for (size_t i = 0; i < n && r == SQLITE_OK && b->events > 0 && b->bytes > 0 && b->pieces < STEP_RUNS; i++)
                 if (any || is_over(j, &runs[i], b->removed, used, now))
                         r = remove_run(j, &runs[i], b);
         r = journal_commit(j, r);
@@ -175,14 +176,14 @@ static uint64_t before(uint64_t now, uint64_t usec)
         return usec > 0 && now > usec ? now - usec : 0;
 }
 
-static int remove_sessions(struct journal *j, uint64_t now)
+static int remove_sessions(struct journal *j, uint64_t now, bool *ret_more)
 {
         uint64_t kept = j->limits.runs, first = kept > 0 && j->next_session > kept ? j->next_session - kept : 0;
 
         return run_on(j, ST_SESSIONS_REMOVE, before(now, j->limits.age_usec), first);
 }
 
-static int remove_keys(struct journal *j, uint64_t now)
+static int remove_keys(struct journal *j, uint64_t now, bool *ret_more)
 {
         return run_on(j, ST_KEYS_REMOVE, now - MIN(now, j->limits.key_usec), 0);
 }
@@ -195,7 +196,7 @@ static uint64_t audit_max(const struct journal *j)
         return j->limits.bytes > 0 ? MIN(max, j->limits.bytes / AUDIT_BYTES) : max;
 }
 
-static int remove_audit(struct journal *j, uint64_t now)
+static int remove_audit(struct journal *j, uint64_t now, bool *ret_more)
 {
         uint64_t max = audit_max(j), count = j->next_audit - j->first_audit, age = before(now, j->limits.audit_usec), cut = j->first_audit;
         uint64_t too_many = count > max ? j->first_audit + (count - max) : 0;
@@ -219,7 +220,7 @@ static int remove_audit(struct journal *j, uint64_t now)
 }
 
 /* Gives room back to the file system when much of the file is unused. */
-static int shrink(struct journal *j, uint64_t now)
+static int shrink(struct journal *j, uint64_t now, bool *ret_more)
 {
         uint64_t pages = 0, unused = 0;
 
@@ -227,6 +228,7 @@ static int shrink(struct journal *j, uint64_t now)
         r = r != SQLITE_OK ? r : database_number(&j->writer, "PRAGMA freelist_count", &unused);
         if (r != SQLITE_OK || unused < MAX((uint64_t)VACUUM_PAGES_MIN, pages / 4))
                 return r;
+        *ret_more = true;
         return database_exec(&j->writer, "PRAGMA incremental_vacuum(64)");
 }
 
@@ -246,7 +248,7 @@ static int write_floor(struct journal *j)
         return r;
 }
 
-static int move_floor(struct journal *j, uint64_t now)
+static int move_floor(struct journal *j, uint64_t now, bool *ret_more)
 {
         return underway_floor(j, j->next_run) < j->floor_written + FLOOR_STEP ? SQLITE_OK : write_floor(j);
 }
@@ -309,7 +311,8 @@ static int tidy_log(struct journal *j, gb_error *err)
 
 /* ---- all of it ---- */
 
-typedef int step_function(struct journal *j, uint64_t now);
+/* *ret_more is set by what changes the file without changing a row. */
+typedef int step_function(struct journal *j, uint64_t now, bool *ret_more);
 
 /* Repeats a step until it changes nothing more. */
 static int repeat(struct journal *j, step_function *step, gb_error *err)
@@ -320,8 +323,9 @@ static int repeat(struct journal *j, step_function *step, gb_error *err)
         for (int i = 0; i < STEPS_MAX && more && e == 0; i++) {
                 pthread_mutex_lock(&j->writer.lock);
                 sqlite3_int64 changes = sqlite3_total_changes64(j->writer.db);
-                int r = step(j, journal_now());
-                more = sqlite3_total_changes64(j->writer.db) > changes;
+                more = false;
+                int r = step(j, journal_now(), &more);
+                more |= sqlite3_total_changes64(j->writer.db) > changes;
                 j->commits += more;
                 e = r == SQLITE_OK ? 0 : database_error(&j->writer, r, err, "tidy");
                 pthread_mutex_unlock(&j->writer.lock);
@@ -331,7 +335,7 @@ static int repeat(struct journal *j, step_function *step, gb_error *err)
         return e;
 }
 
-static int remove_runs(struct journal *j, uint64_t now)
+static int remove_runs(struct journal *j, uint64_t now, bool *ret_more)
 {
         struct budget b = {.events = STEP_EVENTS, .bytes = STEP_BYTES};
 

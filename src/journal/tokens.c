@@ -290,7 +290,7 @@ int tokens_create(struct tokens *t, struct token *token, char ret_text[static TO
         char text[TOKEN_TEXT_MAX];
         uint64_t now = now_usec();
         struct token made = *token;
-        gb_error ignored;
+        gb_error ignored = {0};
 
         err = err ? err : &ignored;
         int e = check_new(token, now, err);
@@ -325,7 +325,7 @@ static int revoke_some(struct tokens *t, const char *which, unsigned number, gb_
 
 int tokens_revoke(struct tokens *t, const char *id_or_tenant, bool is_tenant, gb_error *err)
 {
-        gb_error ignored;
+        gb_error ignored = {0};
 
         err = err ? err : &ignored;
         lock(t);
@@ -381,7 +381,7 @@ static int list(struct tokens *t, struct token **ret, size_t *ret_n)
 
 int tokens_list(struct tokens *t, struct token **ret, size_t *ret_n, gb_error *err)
 {
-        gb_error ignored;
+        gb_error ignored = {0};
 
         err = err ? err : &ignored;
         lock(t);
@@ -495,20 +495,25 @@ static int write_uses(struct tokens *t)
         return r;
 }
 
-/* Where the file cannot be written to, nobody is told when tokens were used; nothing else depends on it. */
+/* Where the file cannot be written to, nobody is told when tokens were used; nothing else depends on it. Nobody is waited for, since requests wait for us. */
 static void flush(struct tokens *t)
 {
+        sqlite3 *db = t->database.db;
         struct stat st;
+        int r = SQLITE_OK;
 
-        if (t->n_uses > 0 && !sqlite3_db_readonly(t->database.db, "main")) {
-                int r = database_exec(&t->database, "BEGIN IMMEDIATE");
+        (void)sqlite3_busy_timeout(db, 0);
+        if (t->n_uses > 0 && !sqlite3_db_readonly(db, "main")) {
+                r = database_exec(&t->database, "BEGIN IMMEDIATE");
                 r = r != SQLITE_OK ? r : write_uses(t);
                 r = r != SQLITE_OK ? r : database_exec(&t->database, "COMMIT");
                 (void)database_undo(&t->database, r);
         }
-        t->n_uses = 0;
+        if ((r & 0xff) != SQLITE_BUSY)
+                t->n_uses = 0;
         if (fstatat(t->directory_fd, LOG_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > LOG_BYTES)
-                (void)sqlite3_wal_checkpoint_v2(t->database.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+                (void)sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+        (void)sqlite3_busy_timeout(db, DATABASE_BUSY_MSEC);
 }
 
 static int tell(struct journal *j, const struct token *token, bool revoked, gb_error *err)
@@ -530,7 +535,7 @@ int tokens_tidy(struct tokens *t, struct journal *j, gb_error *err)
         _cleanup_free_ struct token *found = NULL;
         size_t n = 0;
         uint64_t version = 0;
-        gb_error ignored;
+        gb_error ignored = {0};
 
         err = err ? err : &ignored;
         lock(t);

@@ -110,6 +110,9 @@ int cgroup_box_remove(struct cgroup_box *b, uint64_t timeout_usec);
  * directories (a box has one in each hierarchy). */
 int cgroup_sweep(const int parents[CGROUP_KIND_COUNT]);
 
+/* How many tasks there are; in a v1 pids group, or a v2 group. */
+int cgroup_read_tasks(int dirfd, uint64_t *ret);
+
 /* The readers. Text is NUL-terminated. */
 /* A counter file: one decimal number, or "max" (UINT64_MAX). */
 int cgroup_parse_counter(const char *text, uint64_t *ret);

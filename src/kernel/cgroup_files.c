@@ -198,9 +198,14 @@ static int read_key(int dirfd, const char *name, const char *key, uint64_t *ret)
         return r < 0 ? r : cgroup_parse_key(text, key, ret);
 }
 
+int cgroup_read_tasks(int dirfd, uint64_t *ret)
+{
+        return read_counter(dirfd, "pids.current", ret);
+}
+
 static int read_pids(int dirfd, struct cgroup_stats *stats)
 {
-        int r = read_counter(dirfd, "pids.current", &stats->pids);
+        int r = cgroup_read_tasks(dirfd, &stats->pids);
         if (r < 0)
                 return r;
         r = ignore_missing(read_counter(dirfd, "pids.peak", &stats->pids_peak)); /* since Linux 6.1 */

@@ -18,11 +18,17 @@
 
 int privilege_drop_capabilities(void)
 {
+        for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
+                ;
+        if (errno != EINVAL) /* which is what there is behind the last one */
+                return -errno;
+        return privilege_clear_capabilities();
+}
+
+int privilege_clear_capabilities(void)
+{
         if (prctl(PR_SET_SECUREBITS, LOCKED_BITS) < 0)
                 return -errno;
-        for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
-                if (prctl(PR_CAPBSET_DROP, cap) < 0)
-                        return -errno;
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return -errno;
 

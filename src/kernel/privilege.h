@@ -12,6 +12,9 @@
 /* Empties all five capability sets and locks the secure bits, so that no later exec or setuid
  * gives one back. libcap is not used: it allocates, and this is one system call. */
 int privilege_drop_capabilities(void);
+/* The same but for the bounding set, which takes a system call for each capability and means something to an exec only: for
+ * a process that will do none. */
+int privilege_clear_capabilities(void);
 
 /* Becomes an ordinary user for good: no groups, no capability in any set, no new privileges, not dumpable. For a process with one
  * thread, and with the right to. When it fails the process must end: it is neither this nor that. */

@@ -11,6 +11,7 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -37,6 +38,20 @@
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
 #endif
+
+/* Questions to a pidfd. Older kernels do not know them: ENOTTY, or EINVAL. */
+#define SYS_PIDFD_GET_NAMESPACE(number) _IO(0xff, (number)) /* Linux 6.11: a descriptor of it, by these numbers */
+enum { SYS_PIDFD_CGROUP_NS = 1, SYS_PIDFD_IPC_NS, SYS_PIDFD_MNT_NS, SYS_PIDFD_NET_NS, SYS_PIDFD_PID_NS, SYS_PIDFD_USER_NS = 9, SYS_PIDFD_UTS_NS };
+
+struct sys_pidfd_info {
+        uint64_t mask; /* in: what is asked for, out: what there is */
+        uint64_t cgroup;
+        uint32_t pid, tgid, ppid;
+        uint32_t ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+        int32_t exit_code;
+};
+#define SYS_PIDFD_INFO_PID (1ULL << 0)
+#define SYS_PIDFD_GET_INFO _IOWR(0xff, 11, struct sys_pidfd_info) /* Linux 6.13 */
 
 static inline pid_t sys_clone3(struct clone_args *args)
 {

@@ -52,7 +52,7 @@ _noreturn_ void runner_init_stay(int socket, int warden, bool seccomp)
         int r;
 
         prctl(PR_SET_NAME, "glovebox-init");
-        if ((r = privilege_new_keyring()) < 0 || (r = privilege_drop_capabilities()) < 0 || (r = privilege_no_new()) < 0)
+        if ((r = privilege_new_keyring()) < 0 || (r = privilege_clear_capabilities()) < 0 || (r = privilege_no_new()) < 0)
                 fail(socket, r, "take init's privileges");
         /* After the last change of credentials: those would clear it. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||

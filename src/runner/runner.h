@@ -29,8 +29,10 @@ enum setup_frame_kind {
 #define BUILT_WORKSPACE 0x200U
 #define BUILT_NAMESPACES 0x400U /* FORK_NAMESPACE_COUNT of them */
 
-/* The namespaces, in the order in which they are joined: the first gives the right to the others. */
-#define FORK_NAMESPACES(X) X("user") X("mnt") X("ipc") X("uts") X("net") X("cgroup") X("pid")
+/* The namespaces, in the order in which they are joined: the first gives the right to the others. Name and number (kernel/sys.h). */
+#define FORK_NAMESPACES(X)                                                                                                        \
+        X("user", SYS_PIDFD_USER_NS) X("mnt", SYS_PIDFD_MNT_NS) X("ipc", SYS_PIDFD_IPC_NS) X("uts", SYS_PIDFD_UTS_NS)               \
+        X("net", SYS_PIDFD_NET_NS) X("cgroup", SYS_PIDFD_CGROUP_NS) X("pid", SYS_PIDFD_PID_NS)
 #define FORK_NAMESPACE_COUNT 7
 
 struct setup_frame {

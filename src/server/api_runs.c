@@ -117,12 +117,13 @@ static void run_here(struct request *r, struct run_job *job_taken)
         uint64_t watch = job->order.cancel_on_disconnect ? live_watch_client(l, request_gone_fd(r), live, true) : 0;
         run_job_execute(job);
         live_unwatch(l, watch);
-        if (job->status < 0)
+        if (job->status < 0) {
                 refuse(r, &job->error);
-        else if (get_run(r, live->id, &run, &err) < 0)
-                refuse(r, &err);
-        else
-                reply_json(r, 200, run_to_json(&run, TAKE_PTR(job->result)));
+                return;
+        }
+        /* A journal that is full may have removed it already. */
+        bool there = get_run(r, live->id, &run, &err) == 0;
+        reply_json(r, 200, run_to_json(there ? &run : &job->record, TAKE_PTR(job->result)));
 }
 
 /* What the first request with this key has begun. */
@@ -179,7 +180,6 @@ static void create(struct request *r, struct live_session *session, struct run_o
 /* Common to both addresses. The session, when there is one, is looked for last: a retry finds its run also when that has ended. */
 static void create_from_body(struct request *r, bool in_session)
 {
-        _cleanup_json_ json_t *body = NULL;
         _cleanup_(run_order_done) struct run_order order = {.stdin_fd = -1};
         _cleanup_live_session_ struct live_session *session = NULL;
         struct fields f = {.prefix = ""};
@@ -189,12 +189,12 @@ static void create_from_body(struct request *r, bool in_session)
 
         int status = request_check_query(r, no_query, &err);
         if (status == 0)
-                status = request_json(r, false, &body, &err);
+                status = request_json(r, false, &order.body, &err);
         if (status == 0)
                 status = idempotency_read(r, &key, &err);
-        f.object = body;
+        f.object = order.body;
         if (status == 0)
-                status = run_order_read(&f, r->server, &r->caller, in_session, body, &order, &err);
+                status = run_order_read(&f, r->server, &r->caller, in_session, &order, &err);
         if (status == 0)
                 status = idempotency_look(r, &key, id, &err);
         if (status > 0) {

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PING_USEC 15000000ULL
@@ -65,11 +67,16 @@ static int sample_all(struct watcher *w, json_t **ret, gb_error *err)
 static int read_interval(struct request *r, uint64_t *ret_usec, gb_error *err)
 {
         const char *text = request_query(r, "interval");
+        char number[16] = "";
 
         *ret_usec = 1000000;
         if (!text)
                 return 0;
-        if (parse_duration(text, ret_usec) < 0 || *ret_usec < STATS_INTERVAL_MIN_USEC || *ret_usec > STATS_INTERVAL_MAX_USEC)
+        /* Programs write more digits than there are microseconds. */
+        const char *point = strchr(text, '.');
+        if (point && strspn(point + 1, "0123456789") > 6 && point[1 + strspn(point + 1, "0123456789")] == '\0')
+                snprintf(number, sizeof(number), "%.*s", (int)MIN(point - text + 7, (ptrdiff_t)sizeof(number) - 1), text);
+        if (parse_duration(number[0] ? number : text, ret_usec) < 0 || *ret_usec < STATS_INTERVAL_MIN_USEC || *ret_usec > STATS_INTERVAL_MAX_USEC)
                 return error_set(err, GB_E_USAGE, EINVAL, "interval: %s is not a time from 0.1 to 60 seconds", quote(text).text);
         return 0;
 }

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -131,6 +132,16 @@ static int refuse(struct unpacking *u, gb_error_code code, const char *why, gb_e
         return error_set(err, code, EINVAL, "the entry %s of the archive is refused: %s", quote(u->text).text, why);
 }
 
+static bool has_long_part(const char *path)
+{
+        for (size_t n; *path; path += n + (path[n] == '/')) {
+                n = strcspn(path, "/");
+                if (n > NAME_MAX)
+                        return true;
+        }
+        return false;
+}
+
 /* Where it goes: the entry's path below the directory. 1: it is the directory itself. */
 static int set_target(struct unpacking *u, size_t size, gb_error *err)
 {
@@ -143,7 +154,7 @@ static int set_target(struct unpacking *u, size_t size, gb_error *err)
                 return refuse(u, GB_E_USAGE, why.message, err);
         bool top = strcmp(u->path, ".") == 0, itself = strcmp(checked, ".") == 0;
         int n = snprintf(u->target, sizeof(u->target), "%s%s%s", top ? "" : u->path, top || itself ? "" : "/", itself ? top ? "." : "" : checked);
-        if (n >= (int)sizeof(u->target))
+        if (n >= (int)sizeof(u->target) || has_long_part(checked))
                 return refuse(u, GB_E_USAGE, "its path is too long", err);
         return itself;
 }
@@ -198,7 +209,12 @@ static int take_entry(struct unpacking *u, const struct archive_record *record, 
         u->room_bytes += (record->size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
         if (r > 0)
                 return 0;
-        return u->write ? write_entry(u, record, directory, err) : check_entry(u, directory, err);
+        if (!u->write)
+                return check_entry(u, directory, err);
+        r = write_entry(u, record, directory, err);
+        if (r < 0)
+                snprintf(u->entry, HOST_PATH_MAX, "%.*s", HOST_PATH_MAX - 1, u->text);
+        return r;
 }
 
 /* 1: it was the last. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,9 +17,18 @@ void body_init(struct body *b)
         buffer_init(&b->memory, BODY_MEMORY_MAX);
 }
 
+/* Of all bodies. Those that are read by the loop count, and those that handlers work with. */
+static _Atomic size_t memory_bytes;
+
+static void memory_done(struct body *b)
+{
+        memory_bytes -= b->memory.allocated;
+        buffer_done(&b->memory);
+}
+
 void body_done(struct body *b)
 {
-        buffer_done(&b->memory);
+        memory_done(b);
         b->fd = safe_close(b->fd);
         b->size = 0;
 }
@@ -60,7 +70,7 @@ static int body_spill(struct body *b, const char *directory, gb_error *err)
         int r = fd_write_all(fd, b->memory.data ? b->memory.data : "", b->memory.size);
         if (r < 0)
                 return disk_error(r, directory, err);
-        buffer_done(&b->memory);
+        memory_done(b);
         b->fd = TAKE_FD(fd);
         return 0;
 }
@@ -70,7 +80,9 @@ int body_add(struct body *b, const char *directory, const void *bytes, size_t si
         int r = 0;
 
         if (b->fd < 0) {
-                r = buffer_add(&b->memory, bytes, size);
+                size_t before = b->memory.allocated;
+                r = memory_bytes + size > BODIES_MEMORY_MAX ? -EFBIG : buffer_add(&b->memory, bytes, size);
+                memory_bytes += b->memory.allocated - before;
                 if (r == -ENOMEM)
                         return error_set(err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for the body of the request");
                 if (r == -EFBIG) {

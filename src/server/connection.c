@@ -136,6 +136,16 @@ static void on_timer(evutil_socket_t fd, short what, void *data)
 
 /* ---- its life ---- */
 
+/* What heads hold that do not come to their end: many slow clients together. False: it is too much. */
+static bool count_head(struct connection *c)
+{
+        size_t bytes = c->parser.message ? c->parser.message->allocated + sizeof(*c->parser.message) : 0;
+
+        c->loop->head_bytes += bytes - c->head_bytes;
+        c->head_bytes = bytes;
+        return c->loop->head_bytes <= HEADS_MEMORY_MAX;
+}
+
 static void touch(struct connection *c)
 {
         struct loop *l = c->loop;
@@ -259,6 +269,7 @@ void connection_free(struct connection *c)
         safe_close(c->gone_fd);
         request_free(c->request);
         http_parser_done(&c->parser);
+        (void)count_head(c);
         buffer_done(&c->pending);
         output_free(c);
         pthread_cond_destroy(&c->room);
@@ -290,6 +301,7 @@ static void linger(struct connection *c)
         (void)shutdown(c->fd, SHUT_WR);
         buffer_done(&c->pending);
         http_parser_reset(&c->parser);
+        (void)count_head(c);
         set_writing(c, false);
         enter(c, CONNECTION_LINGERING);
         set_reading(c, true);
@@ -439,6 +451,21 @@ static void refuse(struct connection *c)
         dispatch_bad(c, status, &err);
 }
 
+/* There are bytes to come. */
+static void wait_for_more(struct connection *c)
+{
+        gb_error err = {0};
+
+        if (!count_head(c)) {
+                error_set(&err, GB_E_UNAVAILABLE, ENOMEM, "there are as many unfinished requests as the server can hold in memory");
+                dispatch_bad(c, 0, &err);
+                return;
+        }
+        arm(c);
+        if (holds_more(c))
+                event_active(&c->read_event, EV_READ, 0);
+}
+
 /* Bytes of a request, up to its end. */
 static void input(struct connection *c, const char *bytes, size_t size)
 {
@@ -456,13 +483,12 @@ static void input(struct connection *c, const char *bytes, size_t size)
                 size -= used;
                 switch (step) {
                 case HTTP_MORE:
-                        arm(c);
-                        if (holds_more(c))
-                                event_active(&c->read_event, EV_READ, 0);
+                        wait_for_more(c);
                         return;
                 case HTTP_HEAD:
                         if (dispatch_head(c, size > 0) < 0)
                                 return;
+                        (void)count_head(c);
                         enter(c, CONNECTION_BODY);
                         c->window_usec = c->since_usec;
                         c->window_bytes = 0;
@@ -491,7 +517,10 @@ static void next(struct connection *c)
         _cleanup_buffer_ struct buffer pending = {0};
 
         if (c->close || c->cut || c->loop->stop_usec) {
-                if (c->unread && !c->cut && !c->eof)
+                /* Who was cut off shall not take what he got for the whole: old HTTP knows no other sign than an error. */
+                if (c->cut)
+                        (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+                if ((c->unread || c->pending.size > 0) && !c->cut && !c->eof)
                         linger(c);
                 else
                         connection_close(c);

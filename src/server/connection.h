@@ -57,6 +57,7 @@ struct connection {
         uint64_t armed_usec;       /* when the timer fires; 0: not */
         struct http_parser parser;
         struct request *request;   /* that is being read */
+        size_t head_bytes;         /* of it, while its head comes */
         uint64_t window_usec, window_bytes; /* of the body: since when, and what had come then */
         uint64_t lingered_bytes;
         bool unread; /* the request was answered before all of it had come */
@@ -88,6 +89,7 @@ struct loop {
         struct connection *oldest, *newest;
         struct guard *guard;
         pthread_t thread;
+        size_t head_bytes;  /* of all heads that come */
         uint64_t stop_usec; /* when it ends whatever waits; 0: not stopping */
         uid_t uid; /* of who made it */
         _Atomic uint64_t n_connections, n_requests;

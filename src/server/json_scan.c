@@ -70,3 +70,10 @@ int json_scan(struct json_scan *s, const char *bytes, size_t size, gb_error *err
         }
         return 0;
 }
+
+int json_scan_end(const struct json_scan *s, gb_error *err)
+{
+        if (s->string || s->depth > 0)
+                return error_set(err, GB_E_USAGE, EINVAL, "the body is not JSON: it ends in the middle of %s", s->string ? "a text" : "an object or array");
+        return 0;
+}

@@ -17,5 +17,7 @@ struct json_scan {
 
 /* Pieces of the text, in their order; begin with zeros. GB_E_USAGE above JSON_DEPTH_MAX, JSON_NODES_MAX, JSON_NUMBER_BYTES_MAX, and for a byte-order mark. */
 int json_scan(struct json_scan *s, const char *bytes, size_t size, gb_error *err);
+/* That was all: GB_E_USAGE when it ends in the middle. */
+int json_scan_end(const struct json_scan *s, gb_error *err);
 
 #endif

@@ -5,7 +5,7 @@
  * done by a worker.
  *
  * Connections are in a list by their last request. When there are as many as there may be, or no descriptor is left, the one that was
- * idle for longest makes room; when none is idle the new one gets 503. */
+ * idle for longest makes room, else the one that has not come to the end of its head for longest; when there is none of those the new one gets 503. */
 #include "server/loop.h"
 
 #include "base/fd.h"
@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define EVICT_STEPS_MAX 64 /* connections that are looked at to find an idle one */
+#define EVICT_STEPS_MAX 2048 /* connections that are looked at to find one that makes room */
 
 static void on_wake(evutil_socket_t fd, short what, void *data);
 static void on_accept(evutil_socket_t fd, short what, void *data);
@@ -172,21 +172,24 @@ static bool peer_is_ours(const struct loop *l, int fd)
         return peer.uid == geteuid() || peer.uid == l->uid || peer.uid == 0;
 }
 
-/* Ends the connection that was idle for longest. */
+/* Ends the connection that was idle for longest; when none is, the one whose head is the oldest: an honest one does not take long. */
 static bool make_room(struct loop *l)
 {
-        struct connection *c = l->oldest;
+        struct connection *idle = NULL, *slow = NULL, *c = l->oldest;
 
-        for (size_t i = 0; c && i < EVICT_STEPS_MAX; i++, c = c->newer) {
+        for (size_t i = 0; c && !idle && i < EVICT_STEPS_MAX; i++, c = c->newer) {
                 pthread_mutex_lock(&c->lock);
-                bool idle = c->state == CONNECTION_IDLE;
+                enum connection_state state = c->state;
                 pthread_mutex_unlock(&c->lock);
-                if (idle) {
-                        connection_close(c);
-                        return true;
-                }
+                if (state == CONNECTION_IDLE)
+                        idle = c;
+                else if (!slow && (state == CONNECTION_HEAD || state == CONNECTION_HANDSHAKE || state == CONNECTION_LINGERING))
+                        slow = c;
         }
-        return false;
+        struct connection *victim = idle ? idle : slow;
+        if (victim)
+                connection_close(victim);
+        return victim;
 }
 
 static void pause_listener(struct loop_listener *listener)
@@ -207,7 +210,9 @@ static void accept_without_descriptor(struct loop_listener *listener)
         if (make_room(l))
                 return;
         l->reserve_fd = safe_close(l->reserve_fd);
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage peer;
+        socklen_t size = sizeof(peer);
+        int fd = accept4(listener->fd, (struct sockaddr *)&peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
                 turn_away(l, fd, listener->tls, too_many);
         l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

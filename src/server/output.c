@@ -13,14 +13,19 @@
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+/* Of all connections. */
+static _Atomic size_t memory_bytes;
+
 void output_free(struct connection *c)
 {
+        memory_bytes -= c->output_allocated;
         free(TAKE_PTR(c->output));
         c->output_start = c->output_end = c->output_allocated = 0;
 }
@@ -99,10 +104,13 @@ static ssize_t output_add(struct connection *c, const char *bytes, size_t size)
         }
         if (c->output_end + n > c->output_allocated) {
                 size_t twice = MIN(2 * c->output_allocated + 4096, (size_t)OUTPUT_BYTES_MAX), grown = MAX(twice, c->output_end + n);
+                if (memory_bytes + grown > OUTPUTS_MEMORY_MAX)
+                        return -ENOMEM;
                 char *output = realloc(c->output, grown);
                 if (!output)
                         return -ENOMEM;
                 c->output = output;
+                memory_bytes += grown - c->output_allocated;
                 c->output_allocated = grown;
         }
         memcpy(c->output + c->output_end, bytes, n);

@@ -19,11 +19,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 bool privilege_is_to_drop(const struct server_config *config)
@@ -117,17 +119,27 @@ static int make_parents(const char *path)
         return 0;
 }
 
-/* The directory is there afterwards, and the account's. strict: it must be, else it only is when we make it. */
-static int give_directory(const char *path, const struct account *a, bool strict, gb_error *err)
+int privilege_make_directory(const char *path, gb_error *err)
 {
-        struct stat st;
         mode_t mask = umask(0022);
         int r = make_parents(path);
 
         umask(mask);
-        bool made = mkdir(path, 0700) == 0;
-        if (r < 0 || (!made && errno != EEXIST))
-                return cannot(err, "make the directory", path);
+        if (r == 0 && mkdir(path, 0700) < 0 && errno != EEXIST)
+                r = -errno;
+        errno = -r;
+        return r < 0 ? cannot(err, "make the directory", path) : 0;
+}
+
+/* The directory is there afterwards, and the account's. strict: it must be, else it only is when we make it. */
+static int give_directory(const char *path, const struct account *a, bool strict, gb_error *err)
+{
+        struct stat st;
+        bool made = lstat(path, &st) < 0 && errno == ENOENT;
+
+        int r = privilege_make_directory(path, err);
+        if (r < 0)
+                return r;
         _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return cannot(err, "open the directory", path);
@@ -157,12 +169,23 @@ int privilege_hand_over(const struct server_config *config, struct listeners *li
 
 static void at_end(void *data)
 {
-        listeners_remove(data);
+        const struct privilege_drop *drop = data;
+
+        listeners_remove(drop->listeners);
 }
 
-int privilege_drop(const struct server_config *config, struct listeners *listeners, const struct account *account, gb_error *err)
+static int between(void *data, gb_error *err)
 {
-        struct separation s = {.uid = account->uid, .gid = account->gid, .at_end = at_end, .data = listeners};
+        const struct privilege_drop *drop = data;
+
+        return drop->last ? drop->last(drop->data, err) : 0;
+}
+
+int privilege_drop(const struct privilege_drop *drop, const struct account *account, gb_error *err)
+{
+        const struct server_config *config = drop->config;
+        const struct listeners *listeners = drop->listeners;
+        struct separation s = {.uid = account->uid, .gid = account->gid, .between = between, .at_end = at_end, .data = (void *)(uintptr_t)drop};
 
         for (size_t i = 0; i < listeners->n; i++)
                 if (listeners->rows[i].lock >= 0)
@@ -179,13 +202,26 @@ int privilege_drop(const struct server_config *config, struct listeners *listene
         return 0;
 }
 
+/* The way to the directory may be closed to its owner: systemd keeps those of dynamic users below one of root's. So the right to search stays. */
+static int keep_search(void)
+{
+        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+        if (syscall(SYS_capget, &header, data) < 0)
+                return -1;
+        data[0].effective = data[0].permitted & (1U << CAP_DAC_READ_SEARCH);
+        data[1].effective = 0;
+        return (int)syscall(SYS_capset, &header, data);
+}
+
 int privilege_become_owner(const char *directory, gb_error *err)
 {
         struct stat st;
 
         if (geteuid() != 0 || stat(directory, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid == 0)
                 return 0;
-        if (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 || setresuid(st.st_uid, st.st_uid, st.st_uid) < 0)
+        if (setgroups(0, NULL) < 0 || setegid(st.st_gid) < 0 || seteuid(st.st_uid) < 0 || keep_search() < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot become user %u, to whom %s belongs: %s", (unsigned)st.st_uid, quote_path(directory).text,
                                  strerror(errno));
         return 0;

@@ -16,6 +16,7 @@ struct reply {
 
         gb_error *refused; /* before its body was read */
         int refused_status;
+        uint64_t large_bytes; /* of the body, that count in request.c */
 };
 
 /* status 0: that of its code. */

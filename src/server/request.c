@@ -15,6 +15,7 @@
 #include "server/reply_state.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
@@ -49,6 +50,9 @@ struct request *request_new(struct connection *c, struct http_message *message)
         return r;
 }
 
+/* Bytes of large bodies whose JSON is in memory: it needs several times their size, so there are not too many at a time. */
+static _Atomic uint64_t large_bytes;
+
 void request_free(struct request *r)
 {
         if (!r)
@@ -61,6 +65,7 @@ void request_free(struct request *r)
         uri_query_free(r->query);
         buffer_done(&r->reply->fields);
         free(r->reply->refused);
+        atomic_fetch_sub(&large_bytes, r->reply->large_bytes);
         free(r);
 }
 
@@ -180,7 +185,7 @@ static int scan_file(int fd, uint64_t size, gb_error *err)
                         return r;
                 memmove(piece, piece + whole - held, held);
         }
-        return held > 0 ? not_utf8(err) : 0;
+        return held > 0 ? not_utf8(err) : json_scan_end(&scan, err);
 }
 
 static int scan_memory(const struct buffer *memory, gb_error *err)
@@ -189,7 +194,8 @@ static int scan_memory(const struct buffer *memory, gb_error *err)
 
         if (!utf8_is_valid(memory->data, memory->size))
                 return not_utf8(err);
-        return json_scan(&scan, memory->data, memory->size, err);
+        int r = json_scan(&scan, memory->data, memory->size, err);
+        return r < 0 ? r : json_scan_end(&scan, err);
 }
 
 static int load_error(const json_error_t *why, gb_error *err)
@@ -224,6 +230,38 @@ static int load(const char *bytes, size_t size, json_t **ret, gb_error *err)
         return 0;
 }
 
+/* Given back with the request. */
+static int reserve_large(struct request *r, gb_error *err)
+{
+        uint64_t size = r->body.size;
+
+        /* One alone is always taken: how large it may be is the configuration's. */
+        uint64_t before = atomic_fetch_add(&large_bytes, size);
+        if (before > 0 && before + size > JSON_LARGE_BYTES_MAX) {
+                atomic_fetch_sub(&large_bytes, size);
+                return error_set(err, GB_E_UNAVAILABLE, EAGAIN, "there are as many large requests as the server can hold in memory");
+        }
+        r->reply->large_bytes += size;
+        return 0;
+}
+
+static int load_file(struct request *r, json_t **ret, gb_error *err)
+{
+        struct body *body = &r->body;
+        int k = scan_file(body->fd, body->size, err);
+
+        if (k == 0)
+                k = reserve_large(r, err);
+        if (k < 0)
+                return k;
+        void *bytes = mmap(NULL, (size_t)body->size, PROT_READ, MAP_PRIVATE, body->fd, 0);
+        if (bytes == MAP_FAILED)
+                return error_set(err, GB_E_UNAVAILABLE, errno, "there is no memory for the body");
+        k = load(bytes, (size_t)body->size, ret, err);
+        munmap(bytes, (size_t)body->size);
+        return k;
+}
+
 int request_json(struct request *r, bool may_be_empty, json_t **ret, gb_error *err)
 {
         struct body *body = &r->body;
@@ -237,17 +275,8 @@ int request_json(struct request *r, bool may_be_empty, json_t **ret, gb_error *e
         int k = check_type(r, err);
         if (k < 0)
                 return k;
-        if (body->fd < 0) {
-                k = scan_memory(&body->memory, err);
-                return k < 0 ? k : load(body->memory.data, body->memory.size, ret, err);
-        }
-        k = scan_file(body->fd, body->size, err);
-        if (k < 0)
-                return k;
-        void *bytes = mmap(NULL, (size_t)body->size, PROT_READ, MAP_PRIVATE, body->fd, 0);
-        if (bytes == MAP_FAILED)
-                return error_set(err, GB_E_UNAVAILABLE, errno, "there is no memory for the body");
-        k = load(bytes, (size_t)body->size, ret, err);
-        munmap(bytes, (size_t)body->size);
-        return k;
+        if (body->fd >= 0)
+                return load_file(r, ret, err);
+        k = scan_memory(&body->memory, err);
+        return k < 0 ? k : load(body->memory.data, body->memory.size, ret, err);
 }

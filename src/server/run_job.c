@@ -96,29 +96,34 @@ int run_job_new(struct server *server, const struct caller *caller, struct live_
         return 0;
 }
 
-/* The box of its own, when it has one, and its context: nobody needs them any more. */
+/* The context is free, and a box of its own is gone. A session is left later: it ends after its runs. */
 static void leave(struct run_job *job)
 {
         if (job->context)
                 live_context_put(job->session, TAKE_PTR(job->context), true);
+        if (job->in_session || !job->session)
+                return;
         if (job->run)
                 live_run_leave_session(job->run);
-        struct live_session *s = TAKE_PTR(job->session);
-        if (s && !job->in_session)
-                live_session_end(s, NULL); /* waits until the box is gone */
-        else
-                live_session_put(s);
+        live_session_end(TAKE_PTR(job->session), NULL); /* waits */
+}
+
+/* Its end is in the journal, or it never began. */
+static void part(struct run_job *job)
+{
+        leave(job);
+        if (job->run) {
+                live_run_end(job->run);
+                live_run_put(TAKE_PTR(job->run));
+        }
+        live_session_put(TAKE_PTR(job->session));
 }
 
 void run_job_free(struct run_job *job)
 {
         if (!job)
                 return;
-        leave(job);
-        if (job->run) {
-                live_run_end(job->run);
-                live_run_put(job->run);
-        }
+        part(job);
         safe_close(job->input_fd);
         json_decref(job->result);
         run_order_done(&job->order);
@@ -130,21 +135,21 @@ void run_job_free(struct run_job *job)
 int run_job_begin(struct run_job *job, const struct caller *caller, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX], gb_error *err)
 {
         const struct run_order *o = &job->order;
-        struct journal_run record = {.state = JOURNAL_QUEUED, .created_usec = live_wall_usec()};
+        struct journal_run *record = &job->record;
 
-        if (EVP_Digest(o->code, o->code_size, job->code_hash, NULL, EVP_sha256(), NULL) != 1)
+        *record = (struct journal_run){.state = JOURNAL_QUEUED, .created_usec = live_wall_usec()};
+        if (EVP_Digest(o->code, o->code_size, record->code_hash, NULL, EVP_sha256(), NULL) != 1)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot hash the code");
-        snprintf(record.id, sizeof(record.id), "%s", job->run->id);
-        snprintf(record.tenant, sizeof(record.tenant), "%s", caller->tenant);
+        snprintf(record->id, sizeof(record->id), "%s", job->run->id);
+        snprintf(record->tenant, sizeof(record->tenant), "%s", caller->tenant);
         if (job->in_session)
-                snprintf(record.session, sizeof(record.session), "%s", job->session->id);
+                snprintf(record->session, sizeof(record->session), "%s", job->session->id);
         if (job->context)
-                snprintf(record.context, sizeof(record.context), "%s", context_id(job->context));
-        snprintf(record.language, sizeof(record.language), "%s", o->language->name);
-        snprintf(record.trust, sizeof(record.trust), "%s", job->session->policy->trust);
-        snprintf(record.token, sizeof(record.token), "%s", caller->token);
-        memcpy(record.code_hash, job->code_hash, sizeof(record.code_hash));
-        return journal_run_begin(job->server->journal, &record, key, ret_id, err);
+                snprintf(record->context, sizeof(record->context), "%s", context_id(job->context));
+        snprintf(record->language, sizeof(record->language), "%s", o->language->name);
+        snprintf(record->trust, sizeof(record->trust), "%s", job->session->policy->trust);
+        snprintf(record->token, sizeof(record->token), "%s", caller->token);
+        return journal_run_begin(job->server->journal, record, key, ret_id, err);
 }
 
 /* ---- what the engine tells ---- */
@@ -315,6 +320,9 @@ static void end_result(struct run_job *job, struct result *result)
                 .t_usec = result->setup_usec + result->facts.wall_usec,
         };
         job->status = write_end(job, &end, &job->error);
+        job->record.state = JOURNAL_ENDED;
+        job->record.ended_usec = live_wall_usec();
+        job->record.next_seq = job->run->next_seq + 1;
         metrics_run(job->server->metrics, end.verdict, result->facts.wall_usec);
         if (job->status == 0 && job->keep_result)
                 job->result = TAKE_PTR(whole);
@@ -329,6 +337,7 @@ static int run_fresh(struct run_job *job, uint64_t asked_usec, struct result **r
                 .language = o->language, .code_name = o->name, .code = o->code, .code_size = o->code_size, .args = o->args,
                 .stdin_fd = o->interactive ? job->input_fd : o->stdin_fd, .cancel_fd = job->run->cancel_fd, .keep_output = job->keep_result,
                 .asked_usec = asked_usec, .timeout_usec = o->timeout_usec, .callbacks = {on_started, on_output, on_result, on_error, job},
+                .alone = job->session->one_shot,
         };
 
         return session_run(job->session->session, &request, ret, err);
@@ -371,8 +380,7 @@ void run_job_execute(struct run_job *job)
                 end_result(job, result);
         else
                 run_job_fail(job, &err);
-        live_run_end(job->run);
-        live_run_put(TAKE_PTR(job->run));
+        part(job);
 }
 
 void run_job_fail(struct run_job *job, const gb_error *err)

@@ -9,7 +9,7 @@
 
 /* What is to be run. Texts are borrowed from the body. */
 struct run_order {
-        json_t *body; /* a reference */
+        json_t *body; /* ours alone: another thread may free it */
         const struct language *language;
         const char *code, *name; /* name NULL: the language's */
         size_t code_size;
@@ -38,7 +38,7 @@ struct run_job {
         struct context *context;      /* taken from the session; NULL: a fresh program */
         struct run_order order;
         int input_fd; /* the engine's end of an interactive run's standard input */
-        uint8_t code_hash[JOURNAL_HASH_BYTES];
+        struct journal_run record; /* as it was begun; at the end with what is known of that */
         bool in_session;  /* not a box of its own */
         bool keep_result; /* somebody waits for it */
 

@@ -139,12 +139,10 @@ static int read_context(struct fields *f, struct run_order *o, gb_error *err)
         return 0;
 }
 
-int run_order_read(struct fields *f, struct server *server, const struct caller *caller, bool in_session, json_t *body, struct run_order *ret,
-                   gb_error *err)
+int run_order_read(struct fields *f, struct server *server, const struct caller *caller, bool in_session, struct run_order *ret, gb_error *err)
 {
         gb_error why = {0};
 
-        ret->body = json_incref(body);
         int r = fields_check(f, in_session ? names_in_session : names_alone, err);
         if (r == 0)
                 r = read_code(f, ret, err);

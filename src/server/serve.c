@@ -43,12 +43,6 @@
 #define STOP_ANSWERS_USEC 2000000ULL /* for the answers about what was ended */
 #define STOP_SEC 20                  /* from then on for the rest, before the process is ended by force */
 
-/* While the server is being built: parts that may not be there yet. */
-extern __typeof__(metrics_new) metrics_new __attribute__((weak));
-extern __typeof__(metrics_free) metrics_free __attribute__((weak));
-#define IF(f, ...) (f ? f(__VA_ARGS__) : 0)
-#define DO(f, ...) do { if (f) f(__VA_ARGS__); } while (0)
-
 static uint64_t realtime_usec(void)
 {
         struct timespec now;
@@ -58,6 +52,18 @@ static uint64_t realtime_usec(void)
 }
 
 /* ---- starting ---- */
+
+static int check_warm(const struct server *server, gb_error *err)
+{
+        const struct template *t;
+
+        if (server->config.n_warm > 0 && !server->policy->warm)
+                return error_set(err, GB_E_USAGE, EINVAL, "warm: the policy says warm: false, nothing would use a template");
+        for (size_t i = 0; i < server->config.n_warm; i++)
+                if (template_by_name(server->templates, server->config.warm[i], &t, err) < 0)
+                        return error_prefix(err, "warm");
+        return 0;
+}
 
 static int open_files(struct serve *s, gb_error *err)
 {
@@ -70,7 +76,7 @@ static int open_files(struct serve *s, gb_error *err)
                 r = languages_load(NULL, &server->languages, err);
         if (r == 0)
                 r = templates_load(NULL, &server->templates, err);
-        return r;
+        return r < 0 ? r : check_warm(server, err);
 }
 
 static int open_state(struct serve *s, gb_error *err)
@@ -87,18 +93,26 @@ static int open_state(struct serve *s, gb_error *err)
         return r;
 }
 
-static int open_tls(struct serve *s, gb_error *err)
+static int open_tls(void *data, gb_error *err)
 {
+        struct serve *s = data;
         const struct server_config *c = &s->server.config;
 
         return c->certificate ? tls_context_new(c->certificate, c->key, &s->tls, err) : 0;
+}
+
+int serve_look(struct serve *s, gb_error *err)
+{
+        int r = open_files(s, err);
+
+        return r < 0 ? r : open_tls(s, err);
 }
 
 static int make_parts(struct serve *s, gb_error *err)
 {
         struct server *server = &s->server;
 
-        int r = IF(metrics_new, &server->metrics, err);
+        int r = metrics_new(&server->metrics, err);
         if (r == 0)
                 r = live_new(server, &server->live, err);
         if (r == 0)
@@ -143,11 +157,15 @@ static int drop_privilege(struct serve *s, gb_error *err)
         const struct server_config *c = &s->server.config;
         struct account account;
 
-        int r = account_find(s->user, c->directory, &account, err);
+        struct privilege_drop drop = {.config = c, .listeners = &s->listeners, .last = open_tls, .data = s};
+
+        int r = privilege_make_directory(c->directory, err); /* the account may come from its real path */
+        if (r == 0)
+                r = account_find(s->user, c->directory, &account, err);
         if (r == 0)
                 r = privilege_hand_over(c, &s->listeners, &account, err);
         if (r == 0)
-                r = privilege_drop(c, &s->listeners, &account, err);
+                r = privilege_drop(&drop, &account, err);
         if (r == 0)
                 log_info("user", "runs as user %u, without privilege", (unsigned)account.uid);
         return r;
@@ -163,11 +181,9 @@ int serve_start(struct serve *s, gb_error *err)
         if (r == 0)
                 r = open_files(s, err);
         if (r == 0)
-                r = open_tls(s, err);
-        if (r == 0)
                 r = listeners_open(&s->listeners, &server->config, err);
-        if (r == 0 && privilege_is_to_drop(&server->config))
-                r = drop_privilege(s, err);
+        if (r == 0)
+                r = privilege_is_to_drop(&server->config) ? drop_privilege(s, err) : open_tls(s, err);
         if (r == 0)
                 r = open_state(s, err);
         if (r == 0)
@@ -362,7 +378,7 @@ void serve_done(struct serve *s)
         serve_leave_loop(s);
         loop_free(TAKE_PTR(server->loop));
         live_free(TAKE_PTR(server->live));
-        DO(metrics_free, TAKE_PTR(server->metrics));
+        metrics_free(TAKE_PTR(server->metrics));
         tokens_close(TAKE_PTR(server->tokens));
         journal_close(TAKE_PTR(server->journal));
         templates_free(TAKE_PTR(server->templates));

@@ -33,6 +33,8 @@ struct serve {
         struct upkeep *upkeep; /* upkeep.h */
 };
 
+/* Reads all that the configuration names, and no more. */
+int serve_look(struct serve *s, gb_error *err);
 /* Everything up to the threads; what fails is undone by serve_done(). */
 int serve_start(struct serve *s, gb_error *err);
 /* Until it is told to end. */

@@ -92,11 +92,21 @@ static void fit_connections(struct server_config *c)
                     (unsigned long long)files.rlim_cur, (unsigned long long)c->connections);
 }
 
+#define SERVE_INIT(o) {.server = {.config = (o)->config}, .signals = -1, .loop_over = -1, .reload = -1, .user = (o)->user}
+
+static int check(const struct serve_options *o, gb_error *err)
+{
+        struct serve s = SERVE_INIT(o);
+
+        int r = serve_look(&s, err);
+        serve_done(&s);
+        return r;
+}
+
 static int serve(struct serve_options *o, gb_error *err)
 {
-        struct serve s = {.signals = -1, .loop_over = -1, .reload = -1, .user = o->user};
+        struct serve s = SERVE_INIT(o);
 
-        s.server.config = o->config;
         int r = tame_process(err);
         if (r == 0) {
                 log_open(o->json);
@@ -127,8 +137,8 @@ int command_serve(int argc, char **argv)
                 if (r == 0)
                         r = server_config_check(&o.config, &err);
                 started = r == 0 && !o.check;
-                if (started)
-                        r = serve(&o, &err);
+                if (r == 0)
+                        r = o.check ? check(&o, &err) : serve(&o, &err);
         }
         if (r < 0 && started)
                 log_error("failed", "%s", err.message);

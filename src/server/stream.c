@@ -20,15 +20,15 @@ int reply_stream_begin(struct request *r)
 
 static int write_event(struct request *r, const char *prefix, const char *text, const char *suffix)
 {
-        size_t a = strlen(prefix), b = strlen(text), c = strlen(suffix);
-        _cleanup_free_ char *whole = malloc(a + b + c + 1);
+        _cleanup_free_ char *whole = NULL;
+        int n = asprintf(&whole, "%s%s%s", prefix, text, suffix);
 
-        if (!whole)
+        if (n < 0) {
+                whole = NULL;
+                reply_abort(r);
                 return -EPIPE;
-        memcpy(whole, prefix, a);
-        memcpy(whole + a, text, b);
-        memcpy(whole + a + b, suffix, c + 1);
-        return reply_write(r, whole, a + b + c);
+        }
+        return reply_write(r, whole, (size_t)n);
 }
 
 int reply_stream_event(struct request *r, int64_t seq, const char *kind, json_t *object)

@@ -209,7 +209,8 @@ static void *run(void *data)
         return NULL;
 }
 
-static void listen_at(struct fixture *f, const void *address, socklen_t size, enum listener_kind kind)
+/* Its port. */
+static int listen_at(struct fixture *f, const void *address, socklen_t size, enum listener_kind kind, struct ssl_ctx_st *tls)
 {
         gb_error err = {0};
         struct sockaddr_storage local;
@@ -220,9 +221,8 @@ static void listen_at(struct fixture *f, const void *address, socklen_t size, en
         assert_int_equal(bind(fd, address, size), 0);
         assert_int_equal(listen(fd, 128), 0);
         assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &local_size), 0);
-        if (kind == LISTENER_TCP)
-                f->port = ntohs(((struct sockaddr_in *)&local)->sin_port);
-        assert_int_equal(loop_add_listener(f->server.loop, fd, kind, NULL, &err), 0);
+        assert_int_equal(loop_add_listener(f->server.loop, fd, kind, tls, &err), 0);
+        return kind == LISTENER_TCP ? ntohs(((struct sockaddr_in *)&local)->sin_port) : 0;
 }
 
 static struct sockaddr_un unix_address(const struct fixture *f)
@@ -243,8 +243,10 @@ void fixture_start(struct fixture *f)
         struct sockaddr_in tcp = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         assert_int_equal(workers_new(f->server.config.threads, &f->server.workers, &err), 0);
         assert_int_equal(loop_new(&f->server, &l, &err), 0);
-        listen_at(f, &path, sizeof(path), LISTENER_UNIX);
-        listen_at(f, &tcp, sizeof(tcp), LISTENER_TCP);
+        listen_at(f, &path, sizeof(path), LISTENER_UNIX, NULL);
+        f->port = listen_at(f, &tcp, sizeof(tcp), LISTENER_TCP, NULL);
+        if (f->tls)
+                f->tls_port = listen_at(f, &tcp, sizeof(tcp), LISTENER_TCP, f->tls);
         assert_int_equal(pthread_create(&f->thread, NULL, run, f), 0);
         f->running = true;
 }
@@ -292,13 +294,18 @@ int fixture_connect(const struct fixture *f)
         return fd;
 }
 
-int fixture_connect_tcp(const struct fixture *f)
+int fixture_connect_port(int port)
 {
-        struct sockaddr_in tcp = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)f->port)};
+        struct sockaddr_in tcp = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
         int fd = patient(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
         assert_int_equal(connect(fd, (struct sockaddr *)&tcp, sizeof(tcp)), 0);
         return fd;
+}
+
+int fixture_connect_tcp(const struct fixture *f)
+{
+        return fixture_connect_port(f->port);
 }
 
 void say_bytes(int fd, const void *bytes, size_t size)

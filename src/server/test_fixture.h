@@ -11,7 +11,8 @@
 struct fixture {
         struct server server;
         char directory[64], socket[96];
-        int port; /* TCP */
+        int port, tls_port; /* TCP */
+        struct ssl_ctx_st *tls; /* NULL: there is no third listener */
         pthread_t thread;
         bool running;
 };
@@ -24,6 +25,7 @@ void fixture_stop(struct fixture *f);
 
 int fixture_connect(const struct fixture *f); /* the unix socket */
 int fixture_connect_tcp(const struct fixture *f);
+int fixture_connect_port(int port);
 
 /* Handlers of the fixture wait at /wait until the test says so, or their client goes away. */
 void fixture_release(void);

@@ -195,8 +195,10 @@ static void test_tokens(void **state)
         check(state, "/echo/a", NULL, field, 401);
         snprintf(field, sizeof(field), "Host: localhost\r\nAuthorization: Bearer %.20s\r\n", all_token);
         check(state, "/echo/a", NULL, field, 401);
-        snprintf(field, sizeof(field), "Host: localhost\r\nAuthorization: Bearer %.*s\r\n", 7000, "");
-        check(state, "/echo/a", NULL, field, 401);
+        char huge[7001];
+        memset(huge, 'A', sizeof(huge) - 1);
+        huge[sizeof(huge) - 1] = '\0';
+        check(state, "/echo/a", huge, "Host: localhost\r\n", 401);
 }
 
 static void test_unix_socket(void **state)

@@ -58,6 +58,8 @@ static void *tidy(void *data)
 
         while (!stops(u, (int)(TIDY_USEC / 1000))) {
                 int r = journal_tidy(u->server->journal, &err);
+                if (r == 0)
+                        r = tokens_tidy(u->server->tokens, u->server->journal, &err);
                 if (r < 0 && !failed) /* once, and not each second */
                         log_warning("journal", "the journal cannot be tidied: %s", err.message);
                 failed = r < 0;
@@ -180,8 +182,6 @@ int upkeep_start(struct server *server, struct upkeep **ret, gb_error *err)
         u->warm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         for (size_t i = 0; r == 0 && i < server->config.n_warm; i++)
                 r = template_by_name(server->templates, server->config.warm[i], &u->kept[u->n++].template, err);
-        if (r == 0 && u->n > 0 && !server->policy->warm)
-                r = error_set(err, GB_E_USAGE, EINVAL, "warm: the policy says warm: false, nothing would use a template");
         if (r == 0 && (u->stop < 0 || u->warm < 0))
                 r = error_set(err, GB_E_INTERNAL, EMFILE, "cannot make an eventfd");
         if (r == 0) {

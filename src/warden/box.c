@@ -27,6 +27,7 @@
 
 #define REMOVE_TIMEOUT_USEC 2000000ULL
 #define REAP_ROUND_MSEC 5
+#define TEMPLATE_SAMPLE_PERIOD_USEC 1000000ULL
 #define REAP_TIMEOUT_USEC 2000000ULL
 
 static LOOP_TABLE struct box boxes[BOXES_MAX];
@@ -133,6 +134,9 @@ void box_done(struct box *b)
                 safe_close(b->watch[--b->n_watch]);
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
                 b->cgroup_parents[i] = safe_close(b->cgroup_parents[i]);
+        session_keep_pid(&b->setup_pid, 0);
+        session_keep_pid(&b->init_pid, 0);
+        session_keep_pid(&b->program_pid, 0);
         b->state = BOX_NONE;
         if (b >= boxes && b < boxes + BOXES_MAX)
                 lowest = MIN(lowest, (size_t)(b - boxes));
@@ -165,7 +169,7 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
                 if (b->init_pidfd >= 0 || n_fds < 1)
                         return;
                 b->init_pidfd = TAKE_FD(fds[0]);
-                b->init_pid = inside_pid(b->init_pidfd);
+                session_keep_pid(&b->init_pid, inside_pid(b->init_pidfd));
                 if (b->session)
                         loop_watch(b->init_pidfd, LOOP_BOX_END, b);
                 return;
@@ -173,7 +177,7 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
                 if (b->program_pidfd >= 0 || n_fds != 1 || frame->value <= 1)
                         return;
                 b->program_pidfd = TAKE_FD(fds[0]);
-                b->program_pid = (pid_t)frame->value;
+                session_keep_pid(&b->program_pid, (pid_t)frame->value);
                 loop_watch(b->program_pidfd, LOOP_BOX_END, b);
                 return;
         case SETUP_FOREMAN:
@@ -219,7 +223,7 @@ static void drop_program(struct box *b)
         sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
         reap(b->program_pidfd);
         b->program_pidfd = loop_close(b->program_pidfd);
-        b->program_pid = 0;
+        session_keep_pid(&b->program_pid, 0);
 }
 
 void box_on_frame(struct box *b)
@@ -277,7 +281,7 @@ static void reap_program(struct box *b)
 /* The setup process has done its part, or could not. */
 static void on_setup_end(struct box *b)
 {
-        b->setup_pid = 0;
+        session_keep_pid(&b->setup_pid, 0);
         b->setup_pidfd = loop_close(b->setup_pidfd);
         drain_frames(b);
         if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && b->has_cgroup && b->spec.cgroup.pids > 0) {
@@ -307,6 +311,7 @@ void box_on_end(struct box *b)
         info.si_pid = 0;
         if (b->session && b->state != BOX_DEAD && b->init_pidfd >= 0 &&
             waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0) {
+                b->init_ended = true;
                 drain_frames(b); /* it may have said why, or its foreman will */
                 if (b->state != BOX_BUILDING || b->socket < 0)
                         box_stop(b, WARDEN_STOP_NONE);
@@ -322,6 +327,7 @@ void box_on_end(struct box *b)
                 reap_program(b);
                 b->reaped = true;
                 b->program_pidfd = loop_close(b->program_pidfd);
+                session_keep_pid(&b->program_pid, 0);
         } else {
                 box_stop(b, WARDEN_STOP_NONE);
         }
@@ -397,6 +403,12 @@ void box_measure(struct box *b)
         sample_tasks(b);
 }
 
+/* A template runs nobody's code, and waits most of the time. */
+static uint64_t sample_period(const struct box *b)
+{
+        return b->own ? TEMPLATE_SAMPLE_PERIOD_USEC : SAMPLE_PERIOD_USEC;
+}
+
 void box_sample(struct box *b, uint64_t now_usec)
 {
         if (b->state == BOX_BUILDING && b->template && b->init_pidfd < 0 && now_usec - b->asked_usec >= FORK_TIMEOUT_USEC) {
@@ -419,7 +431,7 @@ void box_sample(struct box *b, uint64_t now_usec)
                 box_stop(b, WARDEN_STOP_TIMEOUT);
                 return;
         }
-        if (now_usec - b->sampled_usec < SAMPLE_PERIOD_USEC)
+        if (now_usec - b->sampled_usec < sample_period(b))
                 return;
         b->sampled_usec = now_usec;
         box_measure(b);
@@ -437,7 +449,7 @@ uint64_t box_next_sample(const struct box *b)
                 return b->asked_usec + (b->template && b->init_pidfd < 0 ? FORK_TIMEOUT_USEC : BUILD_TIMEOUT_USEC);
         if (b->state != BOX_RUNNING)
                 return 0;
-        return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + SAMPLE_PERIOD_USEC);
+        return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + sample_period(b));
 }
 
 void box_sweep(const struct box *b)
@@ -449,7 +461,7 @@ void box_signal(struct box *b, int sig)
 {
         /* The whole process group, as a terminal would do. The program leads it, and until it is
          * reaped (which ends the state RUNNING) its number cannot belong to anybody else. */
-        if (b->state == BOX_RUNNING)
+        if (b->state == BOX_RUNNING && b->program_pid > 1)
                 kill(-b->program_pid, sig);
 }
 
@@ -462,7 +474,7 @@ static void end_program(struct box *b)
                 sys_pidfd_send_signal(b->setup_pidfd, SIGKILL);
                 while (waitpid(b->setup_pid, NULL, 0) < 0 && errno == EINTR)
                         ;
-                b->setup_pid = 0;
+                session_keep_pid(&b->setup_pid, 0);
         }
         drain_frames(b);
         if (b->init_pidfd >= 0)
@@ -519,8 +531,8 @@ void box_stop(struct box *b, enum warden_stop why)
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
         if (b->session) { /* its programs were told of what they had used */
-                end_program(b);
-                box_kill(b);
+                if (!b->init_ended || b->setup_pid > 0) /* otherwise nobody of the pid namespace lives, so nobody is in the cgroups */
+                        box_kill(b);
                 b->state = BOX_DEAD;
                 return;
         }

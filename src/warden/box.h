@@ -31,10 +31,12 @@ struct box {
         bool active;               /* of a session: a program of it has a run, as the last tick saw it */
         bool stopping;             /* its programs go with it */
         struct channel *channel;   /* who hears of it; NULL: nobody yet */
+        struct program *programs;  /* of a session */
         struct program *parked;    /* waits in it for the first who wants one; NULL: nobody */
         struct template *own;      /* the template that lives in it; NULL: none */
         struct template *template; /* whose namespaces ours are made in; NULL: the host's */
         struct userns_map identity; /* uid_outside as its maker sees it */
+        uint32_t slot; /* of its template's ids */
         uint32_t host_uid, host_gid;
         struct cgroup_box cgroup;
         bool has_cgroup;
@@ -45,6 +47,7 @@ struct box {
         pid_t program_pid, init_pid;
         int setup_pidfd, init_pidfd, program_pidfd;
         int foreman_pidfd; /* of a template */
+        bool init_ended;    /* and with it all of its pid namespace */
         bool reaped;        /* the program's status is in the report */
         bool program_ended; /* before it could start; the setup process will say why */
         int socket;         /* frames from inside */

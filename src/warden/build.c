@@ -14,6 +14,7 @@
 #include "kernel/sys.h"
 #include "warden/channel.h"
 #include "warden/loop.h"
+#include "warden/session.h"
 #include "warden/setup.h"
 #include "warden/template.h"
 
@@ -257,7 +258,7 @@ static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, bo
         if (pid == 0)
                 setup_main(&setup);
 
-        b->setup_pid = pid;
+        session_keep_pid(&b->setup_pid, pid);
         b->socket = TAKE_FD(ours);
         loop_watch(b->socket, LOOP_BOX_FRAME, b);
         loop_watch(b->setup_pidfd, LOOP_BOX_END, b);

@@ -182,8 +182,10 @@ static void on_files(struct channel *c, int *fds)
         struct warden_event event = {.version = WARDEN_PROTOCOL_VERSION, .kind = WARDEN_LENT, .t_usec = monotonic_usec()};
         const struct box_fd *rows = request.spec.fds;
 
-        if (request.spec.n_fds != 2 || rows[0].role != BOX_FD_CHANNEL || rows[1].role != BOX_FD_SOURCE)
+        if (request.spec.n_fds != 2 || rows[0].role != BOX_FD_CHANNEL || rows[1].role != BOX_FD_SOURCE) {
+                channel_close(c);
                 return;
+        }
         _cleanup_close_ int tree = files_lend(c->box, fds[1], &event.error);
         if (tree < 0)
                 event.kind = WARDEN_FAILED;

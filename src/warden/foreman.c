@@ -57,7 +57,8 @@ static _noreturn_ void shell_main(const struct foreman_order *made)
         setup_check(&s, negative(sethostname("glovebox", 8)), "set the box's host name");
         int proc = mount_new_proc();
         setup_check(&s, proc, "mount /proc in the session");
-        setup_open_namespaces(proc, "pid");
+        if (made->wants_namespaces)
+                setup_open_namespaces(proc, "pid");
         setup_raise_loopback(&s);
         setup_lower_user_limits(FOREMAN_PROC_FD);
         close(FOREMAN_PROC_FD);

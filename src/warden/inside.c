@@ -2,6 +2,7 @@
 #include "warden/inside.h"
 
 #include "base/fd.h"
+#include "kernel/sys.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -103,8 +104,13 @@ static uint64_t status_value(const char *text, const char *key, int base)
 
 pid_t inside_pid(int pidfd)
 {
+        struct sys_pidfd_info info = {.mask = SYS_PIDFD_INFO_PID};
         char path[64], text[512];
 
+        if (ioctl(pidfd, SYS_PIDFD_GET_INFO, &info) == 0)
+                return info.pid > 1 && info.pid <= INT32_MAX ? (pid_t)info.pid : 0;
+        if (errno == ESRCH)
+                return 0;
         snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
         if (pidfd < 0 || file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
                 return 0;

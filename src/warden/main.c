@@ -151,6 +151,7 @@ int main(void)
         box_keep_private();
         program_keep_private();
         channel_keep_private();
+        session_keep_private();
         if (loop_init() < 0)
                 return 1;
         struct channel *first = channel_new(WARDEN_SOCKET_FD);

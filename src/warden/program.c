@@ -13,6 +13,7 @@
 #include "runner/runner.h"
 #include "warden/channel.h"
 #include "warden/loop.h"
+#include "warden/session.h"
 #include "warden/setup.h"
 #include "warden/template.h"
 
@@ -45,8 +46,9 @@ struct program *program_new(struct box *b)
                 *p = (struct program){
                         .state = PROGRAM_STARTING, .box = b, .entrant_pidfd = -1, .socket = -1, .pidfd = -1, .timer = -1,
                         .control = -1, .out = -1, .err = -1, .asked_usec = monotonic_usec(),
-                        .number = (uint32_t)lowest + PROGRAMS_MAX * (++generation % (UINT32_MAX / PROGRAMS_MAX)),
+                        .number = (uint32_t)lowest + PROGRAMS_MAX * (++generation % (UINT32_MAX / PROGRAMS_MAX)), .next = b->programs,
                 };
+                b->programs = p;
                 return p;
         }
         return NULL;
@@ -59,20 +61,38 @@ struct program *program_by_number(uint32_t number)
         return p->state == PROGRAM_STARTING && p->number == number ? p : NULL;
 }
 
+/* A visit may end other programs too; those stay where they are in the list, and are passed over. */
+static void for_each_in(const struct box *b, void (*visit)(struct program *p, void *data), void *data)
+{
+        for (struct program *p = b->programs, *next; p; p = next) {
+                next = p->next;
+                if (p->state != PROGRAM_NONE)
+                        visit(p, data);
+        }
+}
+
 void program_for_each(struct box *b, void (*visit)(struct program *p, void *data), void *data)
 {
+        if (b) {
+                for_each_in(b, visit, data);
+                return;
+        }
         while (n_programs > 0 && programs[n_programs - 1].state == PROGRAM_NONE)
                 n_programs--;
         for (size_t i = 0; i < n_programs; i++)
-                if (programs[i].state != PROGRAM_NONE && (!b || programs[i].box == b))
+                if (programs[i].state != PROGRAM_NONE)
                         visit(&programs[i], data);
 }
 
-static void reap(int pidfd, siginfo_t *info)
+/* Whether a child has ended; without WNOHANG in flags: waits until it has, or there is none. */
+static bool wait_for(int pidfd, int flags, siginfo_t *info)
 {
+        int r;
+
         *info = (siginfo_t){0};
-        while (pidfd >= 0 && waitid(P_PIDFD, (id_t)pidfd, info, WEXITED | __WALL) < 0 && errno == EINTR)
+        while ((r = waitid(P_PIDFD, (id_t)pidfd, info, WEXITED | flags | __WALL)) < 0 && errno == EINTR)
                 ;
+        return r < 0 || info->si_pid != 0;
 }
 
 static void close_streams(struct program *p)
@@ -93,6 +113,13 @@ static void release(struct program *p)
         p->channel = NULL;
         if (p->box->parked == p)
                 p->box->parked = NULL;
+        for (struct program **at = &p->box->programs; *at; at = &(*at)->next)
+                if (*at == p) {
+                        *at = p->next;
+                        break;
+                }
+        session_keep_pid(&p->entrant_pid, 0);
+        session_keep_pid(&p->pid, 0);
         p->state = PROGRAM_NONE;
         lowest = MIN(lowest, (size_t)(p - programs));
 }
@@ -161,7 +188,7 @@ static int clone_entrant(struct program *p, gb_error *err)
                 setup_enter(&setup, &door);
         if (pid < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot start a process for the session: %s", strerror(errno));
-        p->entrant_pid = pid;
+        session_keep_pid(&p->entrant_pid, pid);
         loop_watch(p->socket, LOOP_PROGRAM_FRAME, p);
         loop_watch(p->entrant_pidfd, LOOP_PROGRAM_END, p);
         return write(p->socket, "g", 1) == 1 ? 0 : error_set(err, GB_E_LOST, errno, "the session's box cannot be entered");
@@ -243,6 +270,8 @@ void program_announce(struct program *p)
 
 void program_ready(struct program *p)
 {
+        if (p->stopping)
+                return;
         p->started_usec = monotonic_usec();
         if (p->channel)
                 program_announce(p);
@@ -256,7 +285,7 @@ static void take_frame(struct program *p, const struct setup_frame *frame, int *
 {
         if (frame->kind == SETUP_PROGRAM && p->pidfd < 0 && n_fds == 1 && frame->value > 1) {
                 p->pidfd = TAKE_FD(fds[0]);
-                p->pid = (pid_t)frame->value;
+                session_keep_pid(&p->pid, (pid_t)frame->value);
                 loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
         } else if (frame->kind == SETUP_PHASE) {
                 p->started_usec = p->started_usec > 0 ? p->started_usec : monotonic_usec();
@@ -317,6 +346,8 @@ static void report_end(struct program *p, const siginfo_t *info)
                 error_set(&event.error, GB_E_LOST, ECHILD, "the session was ended while the program ran: its outcome is not known");
                 channel_send(p->channel, &event, NULL, 0);
                 release(p);
+                if (!b->channel && !b->stopping)
+                        box_abandon(b); /* it was made ahead, for nobody yet: without its program nobody will want it */
                 return;
         }
         box_measure(b);
@@ -351,28 +382,83 @@ void program_end_for_memory(struct box *b)
         program_for_each(b, end_for_memory, NULL);
 }
 
-void program_on_end(void *program)
+static void count(struct program *p, void *data)
 {
-        struct program *p = program;
+        *(int *)data += !p->stopping;
+}
+
+/* Whether there are tasks in the session besides one; where nothing counts them there may be. */
+static bool has_company(const struct box *b)
+{
+        bool unified = b->spec.flags & BOX_UNIFIED_CONTROLLERS;
+        int dir = b->has_cgroup ? b->cgroup.dir[unified ? CGROUP_UNIFIED : CGROUP_PIDS] : -1;
+        uint64_t tasks;
+
+        return dir < 0 || cgroup_read_tasks(dir, &tasks) < 0 || tasks > 1;
+}
+
+/* What it has started dies with it. Where other programs share the session, only its process group can be told
+ * from theirs; what has left that stays within the session's limits. Who goes in to kill is waited for: it is our own code, and
+ * nobody may be started in the session before it is done. */
+static void kill_descendants(struct program *p)
+{
+        struct clone_args args = {.flags = 0, .exit_signal = SIGCHLD};
+        int others = 0, status;
+
+        program_for_each(p->box, count, &others);
+        if (p->pid > 1)
+                kill(-p->pid, SIGKILL);
+        if (others > 0 || p->box->stopping || p->box->init_pidfd < 0 || !has_company(p->box))
+                return;
+        struct setup_door door = door_of(p->box);
+        pid_t pid = sys_clone3(&args);
+        if (pid == 0)
+                setup_kill_all(&door);
+        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+}
+
+/* SIGKILL to all that is known of it. */
+static void kill_it(struct program *p)
+{
+        if (p->entrant_pid > 0)
+                sys_pidfd_send_signal(p->entrant_pidfd, SIGKILL);
+        if (p->pidfd < 0 || p->killed)
+                return;
+        p->killed = true;
+        sys_pidfd_send_signal(p->pidfd, SIGKILL);
+        kill_descendants(p);
+}
+
+/* Reaps what has ended of it, or waits for that: WNOHANG or 0. Who enters the box with it comes first: its last frames tell of
+ * the program. Returns true when nothing of it is left. */
+static bool reap(struct program *p, int flags, siginfo_t *ret)
+{
         siginfo_t info = {0};
 
-        if (p->state == PROGRAM_NONE)
-                return;
-        if (p->entrant_pid > 0 && waitid(P_PIDFD, (id_t)p->entrant_pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0) {
-                p->entrant_pid = 0;
+        if (p->entrant_pid > 0 && wait_for(p->entrant_pidfd, flags, &info)) {
+                session_keep_pid(&p->entrant_pid, 0);
                 p->entrant_pidfd = loop_close(p->entrant_pidfd);
         }
         while (p->socket >= 0 && read_frame(p))
                 ;
         look_for_exec(p);
-        info = (siginfo_t){0};
-        if (p->pidfd < 0 && p->entrant_pid == 0 && !p->warm) {
-                report_end(p, &info); /* nobody was started */
+        if (p->stopping)
+                kill_it(p); /* it may have come to be known just now */
+        *ret = (siginfo_t){0};
+        if (p->pidfd < 0)
+                return p->entrant_pid == 0 && (p->stopping || !p->warm); /* nobody was started */
+        return wait_for(p->pidfd, flags, ret);
+}
+
+void program_on_end(void *program)
+{
+        struct program *p = program;
+        siginfo_t info;
+
+        if (p->state == PROGRAM_NONE || !reap(p, WNOHANG, &info))
                 return;
-        }
-        if (p->pidfd < 0 || waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG | __WALL) < 0 || info.si_pid == 0)
-                return;
-        if (p->state == PROGRAM_STARTING && p->started_usec > 0 && !p->failed)
+        if (p->pidfd >= 0 && p->state == PROGRAM_STARTING && p->started_usec > 0 && !p->failed)
                 program_ready(p); /* it was quick */
         report_end(p, &info);
 }
@@ -390,7 +476,7 @@ bool program_is_active(const struct program *p)
 {
         struct itimerspec armed;
 
-        return p->state == PROGRAM_RUNNING && timerfd_gettime(p->timer, &armed) == 0 &&
+        return p->state == PROGRAM_RUNNING && !p->stopping && timerfd_gettime(p->timer, &armed) == 0 &&
                (armed.it_value.tv_sec != 0 || armed.it_value.tv_nsec != 0);
 }
 
@@ -401,61 +487,25 @@ void program_signal(struct program *p, int sig)
                 kill(-p->pid, sig);
 }
 
-static void count(struct program *p, void *data)
-{
-        ++*(int *)data;
-}
-
-/* Whether there are tasks in the session besides one; where nothing counts them there may be. */
-static bool has_company(const struct box *b)
-{
-        struct cgroup_stats stats = {0};
-        bool unified = b->spec.flags & BOX_UNIFIED_CONTROLLERS;
-        int dir = b->has_cgroup ? b->cgroup.dir[unified ? CGROUP_UNIFIED : CGROUP_PIDS] : -1;
-
-        if (dir < 0 || cgroup_read_stats(dir, unified ? CGROUP_UNIFIED : CGROUP_PIDS, unified, &stats) < 0)
-                return true;
-        return stats.pids > 1;
-}
-
-/* What it has started dies with it. Where other programs share the session, only its process group can be told
- * from theirs; what has left that stays within the session's limits. */
-static void kill_descendants(struct program *p)
-{
-        struct clone_args args = {.flags = 0, .exit_signal = SIGCHLD};
-        int others = 0, status;
-
-        program_for_each(p->box, count, &others);
-        if (p->pid > 1)
-                kill(-p->pid, SIGKILL);
-        if (others > 1 || p->box->stopping || p->box->init_pidfd < 0 || !has_company(p->box))
-                return;
-        struct setup_door door = door_of(p->box);
-        pid_t pid = sys_clone3(&args);
-        if (pid == 0)
-                setup_kill_all(&door);
-        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-                ;
-}
-
 void program_stop(struct program *p, enum warden_stop why)
 {
-        siginfo_t info = {0};
+        if (p->state == PROGRAM_NONE || p->stopping)
+                return;
+        p->stopping = true;
+        p->stop = why;
+        kill_it(p);
+        program_on_end(p); /* it may be dead already, or have never come to life */
+}
+
+void program_end(struct program *p)
+{
+        siginfo_t info;
 
         if (p->state == PROGRAM_NONE)
                 return;
-        p->stop = why;
-        if (p->entrant_pid > 0) {
-                sys_pidfd_send_signal(p->entrant_pidfd, SIGKILL);
-                reap(p->entrant_pidfd, &info);
-                p->entrant_pid = 0;
-        }
-        while (p->socket >= 0 && read_frame(p))
+        p->stopping = true;
+        kill_it(p);
+        while (!reap(p, 0, &info))
                 ;
-        if (p->pidfd >= 0) {
-                sys_pidfd_send_signal(p->pidfd, SIGKILL);
-                kill_descendants(p);
-        }
-        reap(p->pidfd, &info);
         report_end(p, &info);
 }

@@ -16,6 +16,7 @@ enum program_state { PROGRAM_NONE, PROGRAM_STARTING, PROGRAM_PARKED, PROGRAM_RUN
 struct program {
         _Alignas(16) enum program_state state;
         struct box *box;
+        struct program *next;    /* of the same box */
         struct channel *channel; /* NULL: nobody listens yet */
         uint32_t flags;          /* of its request */
         bool warm;               /* forked from a template */
@@ -23,6 +24,8 @@ struct program {
         bool compiling;          /* it is the compiler that runs */
         bool early;              /* ready before its box was */
         bool ordered;            /* a template was told to fork it: before that nobody can have done so */
+        bool stopping;           /* it was ended: what is left is to see it die */
+        bool killed;             /* SIGKILL was sent to it */
         bool locked;             /* forked from a template: it says that it has locked itself in */
         uint32_t number;         /* of the order to the template */
         pid_t entrant_pid;       /* who enters the box with it; 0: reaped */
@@ -59,8 +62,11 @@ void program_on_frame(void *program);
 void program_on_end(void *program);
 void program_on_timer(void *program);
 void program_signal(struct program *p, int sig);
-/* Ends it with all it has started, reaps it, tells the front. */
+/* Kills it with all it has started. When it is dead it is reaped, and the front told: at once, or later. Nobody waits for a process
+ * that may be deep in the kernel, in a file system that does not answer. */
 void program_stop(struct program *p, enum warden_stop why);
+/* The same when its box goes; is done when it returns. */
+void program_end(struct program *p);
 /* The kernel has killed a task of the session for its memory: which programs still have all their parts nobody can tell, so
  * none is kept. The workspace stays. */
 void program_end_for_memory(struct box *b);

@@ -19,8 +19,23 @@ struct parent {
         int fd;
 };
 
+#define DIR_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* A directory that may be there already: opened first, where it likely is. */
+static int make_dir(int parent, const char *name, unsigned mode, bool likely)
+{
+        int fd = likely ? openat(parent, name, DIR_FLAGS) : -1;
+
+        if (fd >= 0 || (likely && errno != ENOENT))
+                return fd < 0 ? -errno : fd;
+        if (mkdirat(parent, name, mode) < 0 && errno != EEXIST)
+                return -errno;
+        fd = openat(parent, name, DIR_FLAGS);
+        return fd < 0 ? -errno : fd;
+}
+
 /* Opens the directory of path (its first `size` bytes) below root, making what is missing. */
-static int open_dir(int root, const char *path, size_t size)
+static int open_dir(int root, const char *path, size_t size, bool likely)
 {
         _cleanup_close_ int dir = fcntl(root, F_DUPFD_CLOEXEC, 3);
         const char *end = path + size;
@@ -41,11 +56,9 @@ static int open_dir(int root, const char *path, size_t size)
                 path += length;
                 if (strcmp(part, "..") == 0)
                         return -EINVAL;
-                if (mkdirat(dir, part, 0755) < 0 && errno != EEXIST)
-                        return -errno;
-                int next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                int next = make_dir(dir, part, 0755, likely);
                 if (next < 0)
-                        return -errno;
+                        return next;
                 safe_close(dir);
                 dir = next;
         }
@@ -53,7 +66,7 @@ static int open_dir(int root, const char *path, size_t size)
 }
 
 /* Makes parent the directory of path; *ret_name is the last part of path. */
-static int enter_parent(struct parent *parent, int root, const char *path, const char **ret_name)
+static int enter_parent(struct parent *parent, int root, const char *path, bool likely, const char **ret_name)
 {
         const char *name = strrchr(path, '/') + 1; /* payload_valid(): path begins with a slash */
         size_t size = (size_t)(name - path);
@@ -63,7 +76,7 @@ static int enter_parent(struct parent *parent, int root, const char *path, const
         *ret_name = name;
         if (parent->fd >= 0 && strlen(parent->path) == size && memcmp(parent->path, path, size) == 0)
                 return 0;
-        int fd = open_dir(root, path, size);
+        int fd = open_dir(root, path, size, likely);
         if (fd < 0)
                 return fd;
         safe_close(parent->fd);
@@ -71,14 +84,6 @@ static int enter_parent(struct parent *parent, int root, const char *path, const
         memcpy(parent->path, path, size);
         parent->path[size] = '\0';
         return 0;
-}
-
-static int make_dir(int parent, const char *name, unsigned mode)
-{
-        if (mkdirat(parent, name, mode) < 0 && errno != EEXIST)
-                return -errno;
-        int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
 }
 
 static int make_file(int parent, const char *name, const struct payload *p, const struct box_op *op)
@@ -101,7 +106,7 @@ static int bind_source(struct root_plan *p, const struct box_op *op, int parent,
         if (op->flags & BOX_OP_BIND_FILE)
                 target = openat(parent, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
         else
-                target = make_dir(parent, name, 0755);
+                target = make_dir(parent, name, 0755, false);
         if (target < 0)
                 return op->flags & BOX_OP_BIND_FILE ? -errno : target;
 
@@ -119,7 +124,7 @@ static int mount_new(struct root_plan *p, const struct box_op *op, int parent, c
                 .size_bytes = op->size_bytes, .inodes = op->inodes, .mode = op->mode,
                 .uid = p->order->spec.uid, .gid = p->order->spec.gid,
         };
-        _cleanup_close_ int target = make_dir(parent, name, 0755);
+        _cleanup_close_ int target = make_dir(parent, name, 0755, p->order->spec.flags & BOX_ROOT_INHERITED);
         if (target < 0)
                 return target;
 
@@ -138,7 +143,7 @@ static int do_op(struct root_plan *p, const struct box_op *op, int parent, const
 
         switch (op->kind) {
         case BOX_OP_DIR:
-                made = make_dir(parent, name, op->mode);
+                made = make_dir(parent, name, op->mode, p->order->spec.flags & BOX_ROOT_INHERITED);
                 return made < 0 ? made : 0;
         case BOX_OP_SYMLINK:
                 return symlinkat((const char *)p->payload + op->data.offset, parent, name) < 0 ? -errno : 0;
@@ -168,7 +173,7 @@ int root_build(struct root_plan *p, int root_fd)
         for (uint32_t i = 0; r == 0 && i < p->payload->n_ops; i++) {
                 const struct box_op *op = &p->payload->ops[i];
                 const char *name = NULL;
-                r = enter_parent(&parent, root_fd, op->path, &name);
+                r = enter_parent(&parent, root_fd, op->path, p->order->spec.flags & BOX_ROOT_INHERITED, &name);
                 if (r == 0)
                         r = do_op(p, op, parent.fd, name);
                 if (r < 0)

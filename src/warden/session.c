@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "warden/channel.h"
+#include "warden/loop.h"
 #include "warden/program.h"
 #include "warden/template.h"
 
@@ -176,7 +177,7 @@ static void on_open(struct box *b)
 
 static void end_program(struct program *p, void *data)
 {
-        program_stop(p, WARDEN_STOP_NONE);
+        program_end(p);
 }
 
 void session_end_programs(struct box *b)
@@ -191,14 +192,24 @@ static void on_dead(struct box *b)
         bool once = b->spec.flags & BOX_ONCE;
 
         struct template *t = b->template;
-        if (t)
-                template_forget(t, b);
         channel_send(c, &event, NULL, 0);
         box_done(b);
         channel_release(c);
         if (t)
-                template_lost_session(t);
+                template_lost_session(t, b);
         warden_over = warden_over || once;
+}
+
+/* When the next tick is wanted; 0: never. Each box that something has happened to brings it nearer, a tick finds it anew: nobody
+ * goes through all boxes for every event. */
+static uint64_t last_tick_usec, next_tick_usec;
+
+static void note_time(struct box *b)
+{
+        uint64_t next = b->state == BOX_OPEN ? last_tick_usec + SAMPLE_PERIOD_USEC : box_next_sample(b);
+
+        if (next > 0 && (next_tick_usec == 0 || next < next_tick_usec))
+                next_tick_usec = next;
 }
 
 void box_settle(struct box *b)
@@ -217,15 +228,10 @@ void box_settle(struct box *b)
                 on_open(b);
         if (b->state == BOX_DEAD)
                 on_dead(b);
+        note_time(b);
 }
 
 /* ---- time ---- */
-
-struct tick {
-        uint64_t now_usec, next_usec;
-};
-
-static uint64_t last_tick_usec;
 
 static void end_for_disk(struct program *p, void *data)
 {
@@ -246,12 +252,10 @@ static void look_at_session(struct box *b)
 
 static void tick_box(struct box *b, void *data)
 {
-        const struct tick *t = data;
-
         if (b->state == BOX_OPEN && b->channel)
                 look_at_session(b);
         else
-                box_sample(b, t->now_usec);
+                box_sample(b, last_tick_usec);
         box_settle(b);
 }
 
@@ -268,14 +272,13 @@ void session_reap_strays(void)
 /* One pass over all programs: which sessions have a run, who still waits for a template, who waits in vain. */
 static void tick_program(struct program *p, void *data)
 {
-        const struct tick *t = data;
         struct template *template = p->box->template;
 
         p->box->active = p->box->active || program_is_active(p);
         if (p->deferred && p->box->peopled)
                 start_deferred(p, NULL);
         /* A template that does not answer is of no use to anybody: its end fails the order. */
-        bool late = p->state == PROGRAM_STARTING && p->ordered && template && t->now_usec - MAX(p->asked_usec, template->heard_usec) >= FORK_TIMEOUT_USEC;
+        bool late = p->state == PROGRAM_STARTING && p->ordered && template && last_tick_usec - MAX(p->asked_usec, template->heard_usec) >= FORK_TIMEOUT_USEC;
         if (late)
                 template_kill(template);
         if (late && p->pidfd >= 0) { /* or said something that does not fit */
@@ -285,7 +288,7 @@ static void tick_program(struct program *p, void *data)
                 return;
         }
 
-        if (p->state != PROGRAM_STARTING || t->now_usec - p->asked_usec < BUILD_TIMEOUT_USEC)
+        if (p->state != PROGRAM_STARTING || last_tick_usec - p->asked_usec < BUILD_TIMEOUT_USEC)
                 return;
         p->failed = true;
         error_set(&p->error, GB_E_LOST, ETIMEDOUT, "the program was not started within %llu s", BUILD_TIMEOUT_USEC / 1000000);
@@ -294,57 +297,37 @@ static void tick_program(struct program *p, void *data)
 
 void session_tick(uint64_t now_usec)
 {
-        struct tick t = {.now_usec = now_usec};
-
-        program_for_each(NULL, tick_program, &t);
         last_tick_usec = now_usec;
-        box_for_each(tick_box, &t);
+        next_tick_usec = 0;
+        program_for_each(NULL, tick_program, NULL);
+        box_for_each(tick_box, NULL);
         session_reap_strays();
 }
 
-struct known {
-        pid_t pid;
-        bool yes;
-};
+/* One bit for each number that a process can have (PID_MAX_LIMIT of the kernel). Only what is used is in memory. */
+#define PIDS_MAX (4 << 20)
+static LOOP_TABLE unsigned char known[PIDS_MAX / 8];
 
-static void known_in_box(struct box *b, void *data)
+void session_keep_private(void)
 {
-        struct known *k = data;
-
-        k->yes = k->yes || k->pid == b->setup_pid || k->pid == b->program_pid || k->pid == b->init_pid;
-}
-
-static void known_as_program(struct program *p, void *data)
-{
-        struct known *k = data;
-
-        k->yes = k->yes || k->pid == p->entrant_pid || k->pid == p->pid;
+        loop_keep_private(known, sizeof(known));
 }
 
 bool session_knows(pid_t pid)
 {
-        struct known k = {.pid = pid};
-
-        box_for_each(known_in_box, &k);
-        program_for_each(NULL, known_as_program, &k);
-        return k.yes;
+        return pid > 0 && pid < PIDS_MAX && known[pid / 8] & 1U << pid % 8;
 }
 
-static void earliest(struct box *b, void *data)
+void session_keep_pid(pid_t *place, pid_t pid)
 {
-        struct tick *t = data;
-        uint64_t next = b->state == BOX_OPEN   ? last_tick_usec + SAMPLE_PERIOD_USEC
-                        : b->state == BOX_DEAD ? t->now_usec
-                                               : box_next_sample(b);
-
-        if (next > 0 && (t->next_usec == 0 || next < t->next_usec))
-                t->next_usec = next;
+        if (*place > 0 && *place < PIDS_MAX)
+                known[*place / 8] &= (unsigned char)~(1U << *place % 8);
+        if (pid > 0 && pid < PIDS_MAX)
+                known[pid / 8] |= (unsigned char)(1U << pid % 8);
+        *place = pid;
 }
 
 uint64_t session_next_tick(void)
 {
-        struct tick t = {.now_usec = monotonic_usec()};
-
-        box_for_each(earliest, &t);
-        return t.next_usec;
+        return next_tick_usec;
 }

@@ -92,16 +92,13 @@ static void take_identity(const struct setup *s)
 }
 
 /* Objects that the kernel counts for each user, up to the user who made the namespace: a box must not use
- * up what its maker has. And nobody inside makes further namespaces, whatever the filter lets through. The
+ * up what its maker has. And nobody inside makes further namespaces, whatever the filter lets through: who has no
+ * capability needs a user namespace for any other. The
  * files belong to our user namespace; where /proc/sys is read-only (in a container) they stay as they are. */
 void setup_lower_user_limits(int proc)
 {
         static const char *const limits[][2] = {
-                {"max_inotify_instances", "16"}, {"max_inotify_watches", "16384"}, {"max_fanotify_groups", "0"},
-                {"max_fanotify_marks", "0"},     {"max_user_namespaces", "0"},     {"max_pid_namespaces", "0"},
-                {"max_net_namespaces", "0"},     {"max_ipc_namespaces", "0"},      {"max_uts_namespaces", "0"},
-                {"max_cgroup_namespaces", "0"},  {"max_time_namespaces", "0"},
-                /* not max_mnt_namespaces: every mount we still make is in one of its own for a moment */
+                {"max_inotify_instances", "16"}, {"max_inotify_watches", "16384"}, {"max_fanotify_groups", "0"}, {"max_user_namespaces", "0"},
         };
         _cleanup_close_ int dir = openat(proc, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -114,7 +111,7 @@ static int namespaces[FORK_NAMESPACE_COUNT] = {-1, -1, -1, -1, -1, -1, -1};
 void setup_open_namespaces(int proc, const char *pid_name)
 {
         static const char *const names[] = {
-#define NAME(name) name,
+#define NAME(name, number) name,
                 FORK_NAMESPACES(NAME)
 #undef NAME
         };
@@ -458,9 +455,21 @@ static _noreturn_ void let_go(const struct setup *s, const struct setup_order *o
         if (!(s->layers_off & BOX_LAYER_RLIMITS))
                 limit_program(s, &order->spec, pid);
         pin_program(s, &order->spec, pid);
-        setup_check(s, privilege_drop_capabilities(), "drop the capabilities");
+        setup_check(s, privilege_clear_capabilities(), "drop the capabilities");
         order_program(s, order, fds, program, ruleset);
         _exit(0);
+}
+
+/* Uses up number 2 of the pid namespace. That is what a session's first program has, and libraries that watch for forks do so by the
+ * process id: the interpreter that it is forked from has another. */
+static void skip_number(void)
+{
+        pid_t pid = fork();
+
+        if (pid == 0)
+                _exit(0);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
 }
 
 _noreturn_ void setup_main(const struct setup *given)
@@ -473,6 +482,8 @@ _noreturn_ void setup_main(const struct setup *given)
         take_identity(s);
         setup_check(s, negative(unshare(CLONE_NEWPID | CLONE_NEWCGROUP)), "make a pid namespace");
         int init = start_init(s);
+        if (s->is_template)
+                skip_number();
         pid_t pid = start_program(s, false, &program);
         setup_raise_loopback(s);
         if (!s->is_template) /* its sessions get theirs */

@@ -79,6 +79,7 @@ int setup_build(const struct setup *s, const struct setup_order *order, struct s
 struct foreman_order {
         struct userns_map map; /* outside: in the template's user namespace */
         uint32_t host_network;
+        uint32_t wants_namespaces; /* the warden may not open them itself */
 };
 
 /* Should: stay, and clone an init into fresh namespaces for every order. Mustn't: run anything of the image. */

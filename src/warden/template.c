@@ -71,6 +71,8 @@ int template_create(struct channel *c, const struct box_spec *spec, int *fds, gb
         return 0;
 }
 
+#define AHEAD_PAUSE_MIN_USEC 100000ULL
+#define AHEAD_PAUSE_MAX_USEC 60000000ULL
 #define SILENCE_USEC 1000000ULL /* for processes that need microseconds */
 
 static void silence(struct template *t);
@@ -102,6 +104,13 @@ void template_end(struct template *t)
         forget_spec(t);
         box_for_each(end_session, t);
         t->state = TEMPLATE_NONE;
+}
+
+/* What was made ahead has failed, and the next would fail, too: not again and again. A request will tell why. */
+static void pause_making(struct template *t)
+{
+        t->pause_usec = t->pause_usec == 0 ? AHEAD_PAUSE_MIN_USEC : MIN(t->pause_usec * 2, AHEAD_PAUSE_MAX_USEC);
+        t->again_usec = monotonic_usec() + t->pause_usec;
 }
 
 struct sessions {
@@ -168,8 +177,14 @@ void template_kill(struct template *t)
                 sys_pidfd_send_signal(t->box->program_pidfd, SIGKILL);
 }
 
-void template_lost_session(struct template *t)
+void template_lost_session(struct template *t, const struct box *lost)
 {
+        t->slots[lost->slot / 8] &= (unsigned char)~(1U << lost->slot % 8);
+        for (size_t i = 0; i < TEMPLATE_POOL_MAX; i++)
+                if (t->ahead[i] == lost) { /* before anybody wanted it */
+                        t->ahead[i] = NULL;
+                        pause_making(t);
+                }
         if (t->state != TEMPLATE_DRAINING || !t->box->own || t->box->stopping || count_sessions(t) > 0)
                 return;
         struct box *b = t->box;
@@ -179,10 +194,20 @@ void template_lost_session(struct template *t)
 
 /* ---- namespaces ---- */
 
+/* An id that no living session of this template has, and that came up as long ago as can be. There are more of them than boxes. */
+static uint32_t take_slot(struct template *t)
+{
+        do
+                t->next_slot = t->next_slot % (TEMPLATE_UIDS_MAX - 1) + 1;
+        while (t->slots[t->next_slot / 8] & 1U << t->next_slot % 8);
+        t->slots[t->next_slot / 8] |= (unsigned char)(1U << t->next_slot % 8);
+        return t->next_slot;
+}
+
 int template_make_shell(struct template *t, struct box *b, gb_error *err)
 {
         bool root = privilege_is_host_root();
-        uint32_t slot = root ? 1 + t->next_slot++ % (TEMPLATE_UIDS_MAX - 1) : 0;
+        uint32_t slot = root ? take_slot(t) : 0;
         const struct userns_map *own = &t->box->identity;
         struct foreman_order order = {
                 .map = {
@@ -190,9 +215,11 @@ int template_make_shell(struct template *t, struct box *b, gb_error *err)
                         .gid_inside = b->spec.gid, .gid_outside = own->gid_inside + slot,
                 },
                 .host_network = !!(b->spec.flags & BOX_NETWORK_HOST),
+                .wants_namespaces = !root,
         };
         int pair[2];
 
+        b->slot = slot;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
         _cleanup_close_ int theirs = pair[1];
@@ -211,15 +238,23 @@ int template_make_shell(struct template *t, struct box *b, gb_error *err)
 static int open_namespaces(struct box *b, int *ret, gb_error *err)
 {
         static const char *const names[] = {
-#define NAME(name) name,
+#define NAME(name, number) name,
                 FORK_NAMESPACES(NAME)
 #undef NAME
+        };
+        static const unsigned numbers[] = {
+#define NUMBER(name, number) number,
+                FORK_NAMESPACES(NUMBER)
+#undef NUMBER
         };
         char path[64];
 
         for (int i = 0; i < FORK_NAMESPACE_COUNT; i++) {
+                ret[i] = b->namespaces[i] >= 0 ? fcntl(b->namespaces[i], F_DUPFD_CLOEXEC, 3)
+                                               : ioctl(b->init_pidfd, SYS_PIDFD_GET_NAMESPACE(numbers[i]), 0);
                 snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)b->init_pid, names[i]);
-                ret[i] = b->namespaces[i] >= 0 ? fcntl(b->namespaces[i], F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+                if (ret[i] < 0 && b->namespaces[i] < 0)
+                        ret[i] = open(path, O_RDONLY | O_CLOEXEC);
                 if (ret[i] < 0)
                         return error_set(err, GB_E_LOST, errno, "cannot open the session's namespaces: %s", strerror(errno));
         }
@@ -287,14 +322,13 @@ static void fail_program(struct program *p, int errnum, const char *what)
         program_stop(p, WARDEN_STOP_NONE);
 }
 
-/* A process that nobody wants (any more). */
+/* A process that nobody wants (any more). When it takes its time to die it is reaped with other strays. */
 static void end_child(int pidfd)
 {
         siginfo_t info;
 
         sys_pidfd_send_signal(pidfd, SIGKILL);
-        while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR)
-                ;
+        (void)waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | __WALL);
 }
 
 /* A process whose number is safe until we reap it, and that nobody else waits for: what a template sends may be
@@ -326,7 +360,7 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
                 return;
         }
         struct program *p = program_by_number(answer->number);
-        bool wanted = p && p->box->template == t && p->ordered && !(answer->kind == FORK_FORKED && p->pidfd >= 0);
+        bool wanted = p && p->box->template == t && p->ordered && !p->stopping && !(answer->kind == FORK_FORKED && p->pidfd >= 0);
         if (n_fds == 1 && !is_our_child(fds[0]))
                 return; /* the template lies */
         if (n_fds == 1 && (answer->kind == FORK_MIDDLE || (answer->kind == FORK_FORKED && !wanted)))
@@ -336,7 +370,7 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
         t->heard_usec = monotonic_usec();
         if (answer->kind == FORK_FORKED && n_fds == 1 && p->pidfd < 0) {
                 p->pidfd = TAKE_FD(fds[0]);
-                p->pid = inside_pid(p->pidfd);
+                session_keep_pid(&p->pid, inside_pid(p->pidfd));
                 loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
         } else if (answer->kind == FORK_LOCKED) {
                 p->locked = true; /* it may be faster than the one who forked it */
@@ -409,6 +443,7 @@ struct box *template_take(struct template *t, const struct box_spec *spec)
                 if (!b || b->state != BOX_OPEN || (!b->parked && t->pool > 0) || memcmp(&b->spec, spec, sizeof(*spec)) != 0)
                         continue;
                 t->ahead[i] = NULL;
+                t->pause_usec = 0;
                 return b;
         }
         return NULL;
@@ -428,17 +463,11 @@ void template_remember(struct template *t, const struct box_spec *spec, const in
         if (!can_be_ahead(spec) || (t->fds[0] >= 0 && memcmp(&t->spec, spec, sizeof(*spec)) == 0))
                 return;
         forget_spec(t);
+        t->pause_usec = t->again_usec = 0;
         t->spec = *spec;
         for (uint32_t i = 0; i < spec->n_fds; i++)
                 t->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
         drop_ahead(t); /* those for another spec would wait for nobody */
-}
-
-void template_forget(struct template *t, struct box *b)
-{
-        for (size_t i = 0; i < TEMPLATE_POOL_MAX; i++)
-                if (t->ahead[i] == b)
-                        t->ahead[i] = NULL;
 }
 
 static void make_ahead(struct template *t, struct box **place)
@@ -454,12 +483,11 @@ static void make_ahead(struct template *t, struct box **place)
         *place = b;
         for (uint32_t i = 0; i < t->spec.n_fds; i++)
                 fds[i] = fcntl(t->fds[i], F_DUPFD_CLOEXEC, 3);
-        if (box_create(b, &t->spec, NULL, fds, &err) < 0) {
-                forget_spec(t); /* not again and again; a request will tell why */
+        if (box_create(b, &t->spec, NULL, fds, &err) < 0)
                 box_stop(b, WARDEN_STOP_NONE);
-        }
         for (uint32_t i = 0; i < t->spec.n_fds; i++)
                 safe_close(fds[i]);
+        box_settle(b);
 }
 
 #define SHELLS_AHEAD 2U
@@ -469,7 +497,7 @@ static struct box **find_place(struct template **ret)
 {
         for (size_t i = 0; i < TEMPLATES_MAX; i++) {
                 struct template *t = &templates[i];
-                if (t->state != TEMPLATE_READY || t->fds[0] < 0)
+                if (t->state != TEMPLATE_READY || t->fds[0] < 0 || (t->again_usec > 0 && monotonic_usec() < t->again_usec))
                         continue;
                 *ret = t;
                 /* Without a pool of children there are still namespaces ahead, which are the same for all. */

@@ -20,12 +20,15 @@ struct template {
         int foreman, orders; /* sockets */
         uint64_t heard_usec; /* when it last did what it was told */
         uint32_t pool;       /* how many to have ready */
-        uint32_t next_slot;  /* of the uids that are mapped in its user namespace */
+        uint32_t next_slot;  /* of the uids that are mapped in its user namespace: the one that was taken last */
+        unsigned char slots[TEMPLATE_UIDS_MAX / 8 + 1]; /* one bit for each: a session has it */
 
         /* What is made ahead is like the session that was asked for last. */
         struct box_spec spec;
         int fds[BOX_FDS_MAX]; /* of that spec; fds[0] is -1: none */
         struct box *ahead[TEMPLATE_POOL_MAX];
+        uint64_t pause_usec; /* how long nothing was made ahead after the last that failed; 0: none has */
+        uint64_t again_usec; /* nothing is before this */
 };
 
 /* Begins one on a channel; takes fds[]. */
@@ -40,8 +43,8 @@ void template_end(struct template *t);
 bool template_drain(struct template *t);
 /* Ends its interpreter. */
 void template_kill(struct template *t);
-/* A session has ended. */
-void template_lost_session(struct template *t);
+/* A session has ended, its box is unused. */
+void template_lost_session(struct template *t, const struct box *lost);
 
 /* Asks the foreman for namespaces with an init for b, whose socket frames come through. */
 int template_make_shell(struct template *t, struct box *b, gb_error *err);
@@ -51,8 +54,6 @@ int template_fork(struct template *t, struct program *p, gb_error *err);
 struct box *template_take(struct template *t, const struct box_spec *spec);
 /* Remembers what to make ahead: this, which is the caller's. */
 void template_remember(struct template *t, const struct box_spec *spec, const int *fds);
-/* One that was made ahead is over before anybody wanted it. */
-void template_forget(struct template *t, struct box *b);
 /* Whether a template has fewer sessions ready than it should. */
 bool template_is_short(void);
 /* Begins one more for such a template. */

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 import threading
 import time
@@ -247,10 +248,10 @@ def test_what_is_not_there(server):
 
 
 def test_hosts_directories_for_local_callers(server, scratch):
-    (scratch / "in").mkdir(mode=0o777)
-    (scratch / "in").chmod(0o777)
+    (scratch / "in").mkdir()
     (scratch / "in/f").write_text("host")
-    (scratch / "in/f").chmod(0o666)
+    for path in (scratch / "in", scratch / "in/f"):
+        os.chown(path, server.uid, server.uid)
     run = server.run("print(open('f').read()); open('g', 'w').write('from the box')", workspace={"path": str(scratch / "in")})
     assert run["result"]["stdout"] == "host\n" and (scratch / "in/g").read_text() == "from the box", run["result"]
     run = server.run("print(open('/data/f').read())", policy={"mounts": [f"{scratch}/in:/data"]})

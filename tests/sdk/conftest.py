@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def server():
+def server(nothing_left_at_the_end):
+    """Named, so that it ends before that looks."""
     from server import Server
     with Server(tcp=True) as running:
         yield running

@@ -2,11 +2,21 @@
 """What the tests of the SDK share. (Not in conftest.py: there is another one above.)"""
 import os
 import pathlib
+import shutil
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SDK = ROOT / "sdk/python"
 BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox")).absolute()
+
+
+def weaker_config(place):
+    """A directory of configuration for an ordinary user, who may have no cgroups."""
+    target = pathlib.Path(place) / "config"
+    shutil.copytree(ROOT / "config", target, ignore=shutil.ignore_patterns("meson.build"))
+    policy = target / "sandbox.yaml"
+    policy.write_text(policy.read_text().replace("allow_weaker: []", "allow_weaker: [cgroup]"))
+    return target
 
 
 def wait_until(condition, seconds=30.0, pause=0.01):

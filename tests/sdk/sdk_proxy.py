@@ -3,7 +3,7 @@
 
 `plan` is one entry for each connection to come, None: as it is; a number: the connection is cut, on both sides, when so many bytes of
 the answers have gone through. With 0 that is when the answer begins, so the server has done all of the request. After the plan, all is
-passed on. "refuse": the connection is closed before anything was read.
+passed on. "refuse": the connection is closed before anything was read. "hold": the request is passed on, and the answer is not.
 """
 import os
 import selectors
@@ -19,7 +19,7 @@ class Proxy:
         self.directory = tempfile.mkdtemp(prefix="gbtest-proxy-")
         self.path = os.path.join(self.directory, "proxy.sock")
         self.requests = []  # what each connection sent
-        self.cuts = 0
+        self.cuts = self.held = 0
         self._threads, self._open, self._lock = [], set(), threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
@@ -44,9 +44,14 @@ class Proxy:
         self._acceptor.join(10)
         self._listener.close()
         self.cut_all()
+        self.join()
+        shutil.rmtree(self.directory)
+
+    def join(self):
+        """Waits until all connections have ended, which their clients have to do."""
         for thread in self._threads:
             thread.join(10)
-        shutil.rmtree(self.directory)
+        self._threads = []
 
     def cut_all(self):
         """Cuts what is connected now."""
@@ -96,10 +101,13 @@ class Proxy:
                     return
                 if from_client:
                     log += data
+                elif limit == "hold":
+                    self.held += 1
+                    continue
                 elif limit is not None:
                     data = data[:limit - passed]
                     passed += len(data)
                 to.sendall(data)
-                if limit is not None and not from_client and passed >= limit:
+                if isinstance(limit, int) and not from_client and passed >= limit:
                     self.cuts += 1
                     return

@@ -110,6 +110,22 @@ def test_a_cancelled_task_cancels_its_run(address):
     run(main())
 
 
+def test_a_sandbox_whose_opening_was_cancelled_is_not_left(address, proxy):
+    async def main():
+        async with AsyncClient(address) as direct, AsyncClient(proxy.address) as client:
+            before = {session.id for session in await direct.sessions()}
+            proxy.plan = ["hold"]
+            task = asyncio.ensure_future(client.sandbox().open())
+            while not proxy.held:
+                await asyncio.sleep(0.01)
+            assert {session.id for session in await direct.sessions()} - before
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not {session.id for session in await direct.sessions()} - before
+    run(main())
+
+
 def test_files(address, tmp_path):
     async def main():
         async with AsyncSandbox(server=address) as box:
@@ -160,19 +176,14 @@ def test_fifty_at_once(address):
 
 
 def test_one_client_in_two_loops(address):
+    """Connections belong to a loop; the client does not."""
     client = AsyncClient(address)
 
     async def main():
-        return (await client.run("print(1)")).stdout
-
-    async def end():
-        await main()
+        said = (await client.run("print(1)")).stdout
         await client.close()
-    assert run(main()) == "1\n"
-    run(end())
-
-
-test_one_client_in_two_loops = pytest.mark.filterwarnings("ignore::ResourceWarning")(test_one_client_in_two_loops)
+        return said
+    assert run(main()) == "1\n" and run(main()) == "1\n"
 
 
 def test_nobody_there(tmp_path):

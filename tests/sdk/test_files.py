@@ -111,6 +111,24 @@ def test_upload_and_download(box, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["back", "dir", "local.bin"]  # nothing half done
 
 
+def test_a_source_that_fails(box, tmp_path):
+    """The error is the caller's own, at once, and the connection is not used again."""
+    class Broken(io.BytesIO):
+        def read(self, *_):
+            raise OSError(5, "broken disk")
+    with pytest.raises(OSError, match="broken disk"):
+        box.files.write("x", Broken(b"0123456789"))
+
+    class Shrinking(io.BytesIO):
+        def read(self, *_):
+            return b""
+    with pytest.raises(glovebox.UsageError, match="shorter"):
+        box.files.write("x", Shrinking(b"0123456789"))
+    with pytest.raises(IsADirectoryError):
+        box.files.upload(tmp_path)
+    assert not box.files.exists("x") and box.run("1").text == "1"
+
+
 def test_directories(box, tmp_path):
     source = tmp_path / "source"
     (source / "pkg/deep").mkdir(parents=True)

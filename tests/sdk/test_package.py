@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as it is given away: a wheel, installed where nothing else is."""
+import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -22,15 +24,22 @@ def call(*argv, **options):
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     """A copy, so that building leaves nothing in the tree."""
-    for module in ("pip", "setuptools", "wheel"):
-        pytest.importorskip(module, reason=f"{module} is not installed")
     place = tmp_path_factory.mktemp("source") / "python"
     shutil.copytree(SDK, place, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     return place
 
 
+def need(*modules):
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    if "setuptools" in modules and int(importlib.metadata.version("setuptools").partition(".")[0]) < 64:
+        pytest.skip("setuptools 64 is not installed")
+
+
 @pytest.fixture(scope="module")
 def wheel(source, tmp_path_factory):
+    need("pip", "setuptools", "wheel")
     target = tmp_path_factory.mktemp("wheel")
     call(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", str(target), str(source))
     return next(target.glob("*.whl"))
@@ -47,6 +56,7 @@ def test_the_wheel(wheel):
 
 
 def test_the_sdist(source, tmp_path):
+    need("setuptools")
     program = f"import setuptools.build_meta as build; print(build.build_sdist({str(tmp_path)!r}))"
     call(sys.executable, "-c", program, cwd=source)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
@@ -57,7 +67,7 @@ def test_the_sdist(source, tmp_path):
 
 
 def test_installed_into_an_environment_of_its_own(wheel, address, tmp_path):
-    pytest.importorskip("ensurepip", reason="venv is not installed")
+    need("venv")
     home = tmp_path / "venv"
     call(sys.executable, "-m", "venv", "--without-pip", str(home))
     inside = home / "bin/python"

@@ -18,7 +18,7 @@ def test_variables_output_and_values(box):
     assert result.verdict == "ok" and result.verdict.kind == "ok" and result.exit_code is None and result.state_kept is True
     assert result.main.main and len(result.results) == 1 and result.error is None and result.images == []
     assert len(result.id) == 32 and result.raw["verdict"]["kind"] == "ok" and result.duration > 0
-    assert result.peak.memory_bytes > 0 and result.limits.memory_bytes == 512 << 20 and result.controls["network"].enforced
+    assert result.peak.output_bytes == 8 and result.limits.memory_bytes == 512 << 20 and result.controls["network"].enforced
     assert result.language == "python" and not result.truncated
 
 
@@ -231,8 +231,9 @@ def test_wrong_values_are_refused_by_name(client):
     with pytest.raises(glovebox.GloveboxError) as caught:
         client.run("1", timeout="99h")
     assert caught.value.status == 400
-    with pytest.raises(glovebox.NotFoundError):
+    with pytest.raises(glovebox.GloveboxError, match="klingon") as caught:
         client.run("1", language="klingon")
+    assert caught.value.status in (400, 404)
     with pytest.raises(glovebox.GloveboxError):
         client.sandbox(template="no-such-template").open()
 
@@ -259,15 +260,6 @@ def test_statistics_end_with_the_session(client):
         samples = iter(box.stats_stream(interval=0.1))
         next(samples)
     assert sum(1 for _ in samples) < 100
-
-
-def test_a_directory_of_the_host(client, scratch):
-    place = scratch / "work"
-    place.mkdir()
-    os.chmod(place, 0o777)
-    with client.sandbox(workspace=place) as box:
-        box.run("open('made', 'w').write('here')", check=True)
-    assert (place / "made").read_text() == "here"
 
 
 def test_one_shot(client):

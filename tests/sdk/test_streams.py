@@ -108,12 +108,13 @@ def test_a_stream_survives_cuts(proxy, size):
         assert len(client.runs(session=box.id)) == 1
 
 
-def test_a_stream_survives_a_hundred_cuts(proxy):
-    with glovebox.Client(proxy.address) as client, client.sandbox() as box:
+def test_a_stream_survives_many_cuts(proxy):
+    """Some events come through each time: that is progress, so patience does not run out."""
+    with glovebox.Client(proxy.address, retry_for=20) as client, client.sandbox() as box:
         client._core._caller.drop_idle()
-        proxy.plan = [(7 * i) % 400 + 350 for i in range(100)]
-        result = box.stream(COUNT.format(n=150, pause=0)).wait()
-        assert result.stdout == counted(150) and result.ok and proxy.cuts > 3
+        proxy.plan = [(37 * i) % 500 + 700 for i in range(12)]
+        result = box.stream(COUNT.format(n=100, pause=0.01)).wait()
+        assert result.stdout == counted(100) and result.ok and proxy.cuts > 5
         proxy.plan = []
         assert len(client.runs(session=box.id)) == 1
 
@@ -172,6 +173,7 @@ def test_a_wait_joins_the_run_that_goes_on(proxy, box):
 
 def test_what_cannot_be_repeated_is_not(proxy, box):
     with glovebox.Client(proxy.address) as client, client.attach(box.id) as there:
+        client._core._caller.drop_idle()
         proxy.plan = [0]
         with pytest.raises(glovebox.ConnectionFailed) as caught:
             there.context()
@@ -183,6 +185,7 @@ def test_what_cannot_be_repeated_is_not(proxy, box):
 
 def test_deletes_and_files_are_repeated(proxy, box):
     with glovebox.Client(proxy.address) as client, client.attach(box.id) as there:
+        client._core._caller.drop_idle()
         proxy.plan = [0, 0]
         there.files.write("file", b"x" * 300_000)
         assert box.files.read("file") == b"x" * 300_000

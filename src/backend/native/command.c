@@ -145,15 +145,17 @@ int command_plan(struct box_plan *p, const struct box_request *request, gb_error
         return plan_run(p, request, file, COMPILED_FILE, err);
 }
 
-int command_plan_once(struct box_plan *p, const struct box_request *request, unsigned slot, gb_error *err)
+int command_plan_once(struct box_plan *p, const struct box_request *request, int slot, gb_error *err)
 {
-        char dir[64], file[BOX_PATH_MAX], out[64];
+        char dir[64] = BOX_CODE_DIR, file[BOX_PATH_MAX], out[64] = COMPILED_FILE;
 
-        snprintf(dir, sizeof(dir), BOX_CODE_DIR "/%u", slot);
-        snprintf(out, sizeof(out), COMPILED_FILE "-%u", slot);
+        if (slot >= 0) {
+                snprintf(dir, sizeof(dir), BOX_CODE_DIR "/%d", slot);
+                snprintf(out, sizeof(out), COMPILED_FILE "-%d", slot);
+        }
         if ((size_t)snprintf(file, sizeof(file), "%s/%s", dir, request->code_name) >= sizeof(file))
                 return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the name of the code is too long");
-        int r = plan_dir(p, dir, 0755, 0, err);
+        int r = slot >= 0 ? plan_dir(p, dir, 0755, 0, err) : 0;
         if (r == 0)
                 r = plan_file(p, file, request->code, request->code_size, 0444, err);
         return r < 0 ? r : plan_run(p, request, file, out, err);

@@ -212,8 +212,11 @@ int native_separate(const struct separation *s, gb_error *err)
         int r = start_keeper(s, err);
         if (r < 0)
                 return r;
-        /* Of all that runs here the front is to be killed last. What it starts would inherit that; it starts nothing any more. */
+        /* Of all that runs here the front is to be killed last. Boxes do not inherit that: they come from the keeper. */
         (void)file_write_at(AT_FDCWD, "/proc/self/oom_score_adj", "-500");
+        r = s->between ? s->between(s->data, err) : 0;
+        if (r < 0)
+                return r;
         r = privilege_become(s->uid, s->gid);
         return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot become user %u: %s", (unsigned)s->uid, strerror(-r)) : 0;
 }

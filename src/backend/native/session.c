@@ -467,7 +467,7 @@ static int plan_program(struct backend_session *s, const struct program_request 
                 .code_size = q->code_size, .args = q->args, .uid = s->uid, .gid = s->gid,
         };
         int r = q->mode == PROGRAM_CONTEXT ? command_plan_context(plan, &request, err)
-                                           : command_plan_once(plan, &request, s->next_slot++ % ONCE_SLOTS, err);
+                                           : command_plan_once(plan, &request, q->alone ? -1 : (int)(s->next_slot++ % ONCE_SLOTS), err);
         if (r < 0)
                 return r;
         int payload = plan_seal(plan, err);

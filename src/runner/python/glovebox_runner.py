@@ -25,6 +25,7 @@ import sys
 from _signal import SIG_DFL as _SIG_DFL
 from _signal import SIGINT as _SIGINT
 from _signal import signal as _set_handler
+from _thread import _count as _count_threads
 from os import getpid as _getpid
 from os import kill as _kill
 from os import urandom
@@ -38,6 +39,7 @@ _CANARY = " canary"  # no identifier has a space
 
 _prepared = False
 _run = None  # glovebox_runner_run
+_Loader = _atexit = _ref = None  # see _stage_script()
 
 
 # The template: prepare(), and what a child must do
@@ -45,11 +47,13 @@ _run = None  # glovebox_runner_run
 
 class _Fresh:
     """What after_fork() needs, looked up by prepare(): in a child every lookup costs copied pages."""
-    views = ()      # (memory that is to be filled with random bytes, its size)
+    places = []     # (address, size) of memory that is to be filled with random bytes
+    views = ()      # (a part of it, its size)
     reseed = ()     # functions, for what has no such memory
     thread = None   # threading's main thread
     native_id = None
     ssl = None
+    begin = None    # _glovebox.begin
 
 
 def prepare():
@@ -67,6 +71,7 @@ def prepare():
         if stream is not None:
             stream.flush()
     _stage()
+    _stage_script()
     # What lives now lives until the end: a collection in a child that went through all of it would
     # copy every page of it.
     gc.collect()
@@ -78,9 +83,15 @@ def prepare():
 
 
 class _Staged:
-    context = None  # the others are for script mode, which wants none
-    meta_path = path = None
+    context = None
+    ready = b""     # the answer to a configuration
+    configs = {}    # the usual ones, as they are sent, and what is in them
+    # The others are for script mode, which wants no context.
+    path = None     # sys.path as it was, when it has changed
     pyplot = {}     # names of matplotlib.pyplot that were patched, as they were
+    modules = None  # names of all that are loaded
+    places = {}     # file: its path and directory
+    quiet = None    # len(threading._threading_atexits), atexit._ncallbacks()
 
 
 _REHEARSAL = (b"1+1", b"x = 1", b"print(x)", b"import sys\nx += 1\nx", b"def f():\n    return 1\nf()", b"1/0", b"")
@@ -97,7 +108,7 @@ def _stage():
     pyplot = vars(sys.modules["matplotlib.pyplot"]) if "matplotlib.pyplot" in sys.modules else {}
     before = dict(pyplot)
     _hide()
-    _Staged.meta_path, _Staged.path = list(sys.meta_path), list(sys.path)
+    path = list(sys.path)
     ours, theirs = socket.socketpair()
     former = _occupy(theirs)
     null = os.open(os.devnull, os.O_RDWR)
@@ -124,8 +135,44 @@ def _stage():
     context.cells.clear()
     context.last = None
     sys.modules["linecache"].clearcache()
+    _Staged.path = path if path != sys.path else None
     _Staged.pyplot = {name: old for name, old in before.items() if pyplot[name] is not old}
+    _Staged.ready = _run.make_ready()
+    _Staged.configs = {payload: _run.Config(payload) for payload in (_Trial.config, _Trial.script) if _changes_nothing(payload)}
     _Staged.context = context
+
+
+def _changes_nothing(config):
+    """Whether its variables are there already."""
+    given = [os.fsdecode(value).partition("=") for name, value in _run.parse_parts(config) if name == "env"]
+    return all(os.environ.get(name) == value for name, _, value in given)
+
+
+def _stage_script():
+    """Looks up what a script's begin and end need: in a child each import statement would cost copied pages."""
+    global _Loader, _atexit, _ref
+    from _frozen_importlib_external import SourceFileLoader as _Loader
+    from _weakref import ref as _ref
+    loaded = "atexit" in sys.modules
+    import atexit as _atexit
+    if not loaded:
+        del sys.modules["atexit"]
+    for config in _Staged.configs.values():
+        if config.file:
+            _Staged.places[config.file] = _locate(config.file)
+    _Staged.modules = frozenset(sys.modules)
+    if "threading" in sys.modules:
+        _Staged.quiet = _count_exits(sys.modules["threading"])
+
+
+def _locate(file):
+    """The path as the interpreter would have it in __file__, and the directory it is in."""
+    path = os.path.abspath(file) if sys.version_info >= (3, 9) else file
+    return path, os.path.dirname(os.path.realpath(path))
+
+
+def _count_exits(threading):
+    return len(getattr(threading, "_threading_atexits", ())), _atexit._ncallbacks()
 
 
 def _occupy(socket):
@@ -149,8 +196,9 @@ def _vacate(former):
 
 def _unstage():
     """For a script: as if no context had been made."""
-    sys.meta_path[:] = _Staged.meta_path
-    sys.path[:] = _Staged.path
+    del sys.meta_path[0]
+    if _Staged.path is not None:
+        sys.path[:] = _Staged.path
     del builtins.display
     if _Staged.pyplot:
         vars(sys.modules["matplotlib.pyplot"]).update(_Staged.pyplot)
@@ -256,6 +304,7 @@ def _note(views, reseed, function, address, content, room):
     if len(content) <= room:
         view = memoryview((ctypes.c_ubyte * len(content)).from_address(address)).cast("B")
         if view.tobytes() == content:
+            _Fresh.places.append((address, len(content)))
             # In pieces that Python's own allocator has room for: malloc() may tidy up first, over many pages.
             parts = [view[at:at + 448] for at in range(0, len(view), 448)]
             views.extend([(part, len(part)) for part in parts])
@@ -287,15 +336,28 @@ def after_fork():
 # Service
 
 
-def serve(control_fd, leave=os._exit):
+def expect(pid, begin):
+    """In the template, at last: children have this process id, and know it already. For others there is after_fork(). begin is
+    called when it is known whether a child is a script."""
+    _Fresh.begin = begin
+    if _Fresh.thread is not None:
+        _Fresh.thread._native_id = pid
+    _Staged.context.pid = pid
+    return None if _Fresh.reseed else _Fresh.places
+
+
+def serve(control_fd, leave=os._exit, renewed=False):
     """Serves on the descriptor until its other end is closed, then calls leave(status); never returns.
+    renewed: what after_fork() does has been done.
 
     The default of `leave` does not run what C libraries have registered with atexit(3), such as the
     last flush of C's own output buffers. A caller that can offers exit(3) itself.
     """
     global _run
     if _prepared:
-        after_fork()
+        if not renewed:
+            after_fork()
+            _Staged.context.pid = _getpid()
         _serve_staged(control_fd, leave)
     import glovebox_runner_run as _run
     _run.OURS.add(serve.__code__.co_filename)
@@ -303,9 +365,9 @@ def serve(control_fd, leave=os._exit):
     channel, interrupts, config = _run.open_channel(control_fd)
     if config.mode == "context":
         context = _run.Context(channel, interrupts, config, leave)
-        _run.send_ready(channel)
+        channel.send(_run.make_ready())
         context.serve()
-    _run.send_ready(channel)
+    channel.send(_run.make_ready())
     frame = channel.read()
     if frame is None:
         leave(0)
@@ -319,15 +381,15 @@ def _serve_staged(control_fd, leave):
         os.close(control_fd)
     context = _Staged.context
     channel = context.channel
-    context.pid, context.leave = _getpid(), leave
-    try:
-        frame = channel.read()
-        config = _run.Config(frame[2])
-    except (TypeError, ValueError):
-        os._exit(1)
-    _run.send_ready(channel)
+    if context.leave is not leave:
+        context.leave = leave
+    config = _read_config(channel)
+    begin = _Fresh.begin
+    if begin is not None:
+        begin(config.mode == "script")
+    channel.send(_Staged.ready)
     if config.mode == "context":
-        context.results.count_max, context.results.bytes_max = config.result_count, config.result_limit
+        _limit_results(context.results, config)
         context.serve()
     frame = channel.read()
     if frame is None:
@@ -336,34 +398,60 @@ def _serve_staged(control_fd, leave):
     _run_script(channel, context.interrupts, config, frame[2], leave)
 
 
+def _read_config(channel):
+    try:
+        payload = channel.read()[2]
+        return _Staged.configs.get(payload) or _run.Config(payload)
+    except (TypeError, ValueError):
+        os._exit(1)
+
+
+def _limit_results(results, config):
+    if results.count_max != config.result_count or results.bytes_max != config.result_limit:
+        results.count_max, results.bytes_max = config.result_count, config.result_limit
+
+
 class _Trial:
-    config = (b"mode 7\ncontextresult_count 2\n64result_limit 8\n10485760env 25\nPYTHONDONTWRITEBYTECODE=1"
-              b"env 19\nPYTHONPATH=/sandboxenv 16\nPYTHONSAFEPATH=1")
-    frames = b"C 0 %d\n%sE 1 10\nprint(1+1)" % (len(config), config)
+    env = b"env 25\nPYTHONDONTWRITEBYTECODE=1env 19\nPYTHONPATH=/sandboxenv 16\nPYTHONSAFEPATH=1"
+    config = (b"mode 7\ncontextresult_count 2\n64result_limit 8\n10485760" + env)
+    script = b"mode 6\nscriptfile 21\n/run/glovebox/main.py" + env
+    code = b"E 1 10\nprint(1+1)"
 
 
-def prepare_trial():
-    """In the template: a channel with a run in it. Its other end is the caller's to close, as the channel."""
+def prepare_trials():
+    """In the template: two channels with a run in each, of a context and of a script. Both ends are the caller's to close."""
     import socket
-    ours, theirs = socket.socketpair()
-    _occupy(theirs)
-    ours.sendall(_Trial.frames)
-    return ours.detach()
+    channels = []
+    for config in (_Trial.config, _Trial.script):
+        ours, theirs = socket.socketpair()
+        ours.sendall(b"C 0 %d\n%s%s" % (len(config), config, _Trial.code))
+        channels.append((theirs.detach(), ours.detach()))
+    return tuple(channels)
 
 
-def try_out():
+def try_context():
     """In a child that nobody gets: what serve() does until the end of a first run."""
-    after_fork()
     context = _Staged.context
     channel = context.channel
-    context.pid, context.leave = _getpid(), os._exit
-    config = _run.Config(channel.read()[2])
-    _run.send_ready(channel)
-    context.results.count_max, context.results.bytes_max = config.result_count, config.result_limit
+    context.pid = _getpid()
+    config = _read_config(channel)
+    channel.send(_Staged.ready)
+    _limit_results(context.results, config)
     _, seq, payload = channel.read()
     frames = context.run(seq, payload)
     context.results.end()
     channel.send(frames)
+
+
+def try_script():
+    """The same for a script. What it returns removes what it has written."""
+    _serve_staged(_CONTROL, int)  # which takes the status, and comes back
+    return _remove_script
+
+
+def _remove_script():
+    for file in _Staged.places:
+        os.unlink(file)
 
 
 def _hide():
@@ -380,7 +468,8 @@ def _hide():
 
 def _run_script(channel, interrupts, config, code, leave):
     """Becomes what `python3 FILE ARGUMENT...` would be, and ends as it would."""
-    from _frozen_importlib_external import SourceFileLoader
+    if _Staged.modules is None:
+        _stage_script()
     given = channel.take_descriptor()
     channel.close()
     if given >= 0:
@@ -389,12 +478,10 @@ def _run_script(channel, interrupts, config, code, leave):
         sys.stdin = sys.__stdin__ = _run.make_stream(0, "stdin", _run.stream_kind("stdin"))
     status = _write_script(config.file, code)
     if status == 0:
-        known = set(sys.modules)
-        path = os.path.abspath(config.file) if sys.version_info >= (3, 9) else config.file
+        path, directory = _Staged.places.get(config.file) or _locate(config.file)
         main = _run.make_main()
-        main.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
+        main.update(__file__=path, __cached__=None, __loader__=_Loader("__main__", path))
         _run.set_arguments([config.file] + config.arguments)
-        directory = os.path.dirname(os.path.realpath(path))
         if not getattr(sys.flags, "safe_path", False):
             sys.path.insert(0, directory)
         _set_handler(_SIGINT, interrupts.handler)
@@ -403,7 +490,7 @@ def _run_script(channel, interrupts, config, code, leave):
         except BaseException as error:
             status = _report_uncaught(error)
         del main
-        status = _finish_script(status, known, directory)
+        status = _finish_script(status, directory)
     if status == _DIED_BY_SIGINT:
         _set_handler(_SIGINT, _SIG_DFL)
         _kill(_getpid(), _SIGINT)
@@ -458,23 +545,25 @@ def _report_hook(second, first):
         pass
 
 
-def _finish_script(status, known, directory):
+def _finish_script(status, directory):
     """What the interpreter does at its end, but for taking itself apart: that is slow when much is loaded."""
-    if "threading" in sys.modules:
+    threading = sys.modules.get("threading")
+    if threading is not None:
         try:
-            sys.modules["threading"]._shutdown()
+            # Without another thread, and nobody who is called at the end and could see the difference, there is nothing to do.
+            if _count_threads() > 0 or _Staged.quiet != _count_exits(threading):
+                threading._shutdown()
         except BaseException as error:
-            _report_unraisable(error, sys.modules["threading"], "threading shutdown")
-    import atexit
+            _report_unraisable(error, threading, "threading shutdown")
     try:
-        atexit._run_exitfuncs()
+        _atexit._run_exitfuncs()
     except BaseException:  # printed by then
         pass
-    atexit._clear()
+    _atexit._clear()
     if not _flush_standard() and status != _DIED_BY_SIGINT:
         status = 120
     try:
-        _drop_modules(known, directory)
+        _drop_modules(directory)
     except BaseException:  # the program has left the interpreter in ruins; that is the end of it anyway
         pass
     for name in ("stdout", "stderr"):
@@ -515,13 +604,12 @@ class _Canary:
     __slots__ = ("__weakref__",)
 
 
-def _drop_modules(known, directory):
+def _drop_modules(directory):
     """Lets go of the program's own modules, so that its objects are finalized and its files flushed.
 
     As in the interpreter: what nobody else holds goes with its module or by the collector, with all
     globals still in place; what is left is taken apart name by name.
     """
-    from _weakref import ref
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         if hasattr(sys, name):
             setattr(sys, name, None)
@@ -530,14 +618,14 @@ def _drop_modules(known, directory):
     # a file's text before its buffer, and that before its descriptor.
     gc.collect()
     canaries = []
-    for name in [name for name in sys.modules if name not in known or name == "__main__"]:
+    for name in _new_modules(_Staged.modules):
         space = getattr(sys.modules[name], "__dict__", None)
         if type(space) is not dict:
             continue
         if name != "__main__" and not str(space.get("__file__")).startswith(directory + "/"):
             continue
         canary = space[_CANARY] = _Canary()
-        canaries.append(ref(canary))
+        canaries.append(_ref(canary))
         del sys.modules[name], canary, space
     gc.collect()
     if len(sys._current_frames()) > 1:
@@ -549,6 +637,19 @@ def _drop_modules(known, directory):
                 _clear_names(space)
     if canaries:
         gc.collect()
+
+
+def _new_modules(known):
+    """The program's modules, in the order in which they came. What was there before is not looked at one by one: each name would
+    cost a copied page."""
+    fresh = ["__main__"]
+    for name in reversed(sys.modules):
+        if name in known:
+            break
+        fresh.insert(1, name)
+    if len(fresh) - 1 != len(sys.modules) - len(known):  # some were removed, or put in anew
+        fresh = [name for name in sys.modules if name not in known or name == "__main__"]
+    return fresh
 
 
 def _clear_names(space):

@@ -49,6 +49,7 @@ _COROUTINE = 0x80         # CO_COROUTINE
 _FUTURES = 0
 for _name in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _name).compiler_flag
+_COMMAND = (sys.executable or "").rpartition("/")[2]
 _modules = sys.modules
 flush_text = TextIOWrapper.flush
 
@@ -570,7 +571,7 @@ def make_main():
 def set_arguments(arguments):
     sys.argv = arguments
     if hasattr(sys, "orig_argv"):
-        sys.orig_argv = [sys.executable.rpartition("/")[2]] + [word for word in arguments if arguments != [""]]
+        sys.orig_argv = [_COMMAND] + (arguments if arguments != [""] else [])
 
 
 class Config:
@@ -607,5 +608,5 @@ def open_channel(fd):
     return channel, interrupts, config
 
 
-def send_ready(channel):
-    channel.send(make_frame(b"Y", b"0", ((b"version", sys.version.split()[0].encode()),)))
+def make_ready():
+    return make_frame(b"Y", b"0", ((b"version", sys.version.split()[0].encode()),))

@@ -8,7 +8,9 @@ secret and no open file may be here.
 import os
 import sys
 
-ORDERS = 21  # BOX_TEMPLATE_FD
+CONTROL = 20  # BOX_CONTROL_FD
+ORDERS = 21   # BOX_TEMPLATE_FD
+FIRST = 2     # the process id of a session's first program; init has 1
 
 # One thread, or it could not fork: the numeric libraries would start theirs when they are loaded.
 SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS")
@@ -35,8 +37,11 @@ def main():
         del os.environ[name]
     import glovebox_runner
     glovebox_runner.prepare()
-    trial = glovebox_runner.prepare_trial()
-    glovebox_runner.serve(_glovebox.serve(glovebox_runner.try_out, trial, ORDERS, " ".join(missing)))
+    channels = glovebox_runner.prepare_trials()
+    places = glovebox_runner.expect(FIRST, _glovebox.begin)
+    trials = (glovebox_runner.try_context, glovebox_runner.try_script)
+    renewed = _glovebox.serve(trials, channels, ORDERS, " ".join(missing), places, FIRST)
+    glovebox_runner.serve(CONTROL, os._exit, renewed)
 
 
 # Python looks for modules beside this file only while it starts: PYTHONSAFEPATH may be set.

@@ -10,6 +10,7 @@
  *
  * A template calls, in this order: image_prepare(), its imports, image_merge(), image_hot_new(), a fork
  * whose child does what children do and calls image_record(), and image_hot_settle() when that child is gone.
+ * Where children do different things there is a trial for each, and image_hot_split() before they are settled.
  * Each later child calls image_prefault(). From image_merge() on the template itself should do as little as it
  * can, and nothing in Python: what it has touched each fork copies. */
 #ifndef RUNNER_PYTHON_IMAGE_H
@@ -54,12 +55,15 @@ struct image_hot {
         struct image_pages read;    /* in the image, and not written */
 };
 
-/* In the template, after image_merge(): memory that a trial child can write to. NULL: there is none. */
+/* In the template, before or after image_merge(): memory that a trial child can write to. NULL: there is none. */
 struct image_hot *image_hot_new(void);
 
 /* In the trial child, at its end: notes the pages that it has touched. When a table is full, no more of them. 0
  * or a negative errno. */
 int image_record(struct image_hot *hot);
+
+/* What two trials have both touched goes to common, which was empty, and is taken from them. */
+void image_hot_split(struct image_hot *a, struct image_hot *b, struct image_hot *common);
 
 /* In the template, when the trial child is gone: maps what it has read, so that children inherit that, and takes
  * hot away from other processes; children have it at the same address, to read. Before this no child may run

@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define FAULT_BYTES (16UL * 4096) /* that the kernel maps together for who reads a page of them; less is slower, more is late */
+
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
@@ -115,6 +117,48 @@ int image_record(struct image_hot *hot)
         return r;
 }
 
+/* Pages of a that b has too go to common, the others to rest. */
+static void pages_split(const struct image_pages *a, const struct image_pages *b, struct image_pages *common, struct image_pages *rest)
+{
+        uint32_t k = 0;
+
+        for (uint32_t i = 0; i < a->n_ranges; i++)
+                for (uintptr_t at = a->ranges[i].start, end = a->ranges[i].end, to; at < end; at = to) {
+                        while (k < b->n_ranges && b->ranges[k].end <= at)
+                                k++;
+                        bool both = k < b->n_ranges && b->ranges[k].start <= at;
+
+                        to = k == b->n_ranges ? end : MIN(end, both ? b->ranges[k].end : b->ranges[k].start);
+                        if (both && common)
+                                pages_add(common, at, to);
+                        else if (!both)
+                                pages_add(rest, at, to);
+                }
+}
+
+static void pages_part(struct image_pages *a, struct image_pages *b, struct image_pages *common, struct image_pages *work)
+{
+        *work = (struct image_pages){0};
+        pages_split(b, a, NULL, work);
+        struct image_pages *rest_of_b = work + 1;
+        *rest_of_b = *work;
+        *work = (struct image_pages){0};
+        pages_split(a, b, common, work);
+        *a = *work;
+        *b = *rest_of_b;
+}
+
+void image_hot_split(struct image_hot *a, struct image_hot *b, struct image_hot *common)
+{
+        struct image_pages *work = shared_new(2 * sizeof(*work));
+
+        if (!work)
+                return; /* nothing is common, then */
+        pages_part(&a->written, &b->written, &common->written, work);
+        pages_part(&a->read, &b->read, &common->read, work);
+        munmap(work, 2 * sizeof(*work));
+}
+
 /* The part of the pages that is mapped in this process, too. The trial may have made mappings of its own. */
 static int pages_filter(struct record *rec, const struct image_pages *pages, struct image_pages *ret)
 {
@@ -180,6 +224,6 @@ void image_prefault(const struct image_hot *hot)
                         __atomic_fetch_or((char *)at, zero, __ATOMIC_RELAXED);
         pages = &hot->read;
         for (uint32_t i = 0; i < pages->n_ranges; i++)
-                for (uintptr_t at = pages->ranges[i].start; at < pages->ranges[i].end; at += page_size)
+                for (uintptr_t at = pages->ranges[i].start; at < pages->ranges[i].end; at = (at / FAULT_BYTES + 1) * FAULT_BYTES)
                         (void)*(const volatile char *)at;
 }

@@ -7,6 +7,7 @@
     >>> with glovebox.Sandbox() as box:
     ...     box.run("x = 6 * 7")
     ...     box.run("x").text
+    <Result ok>
     '42'
 
 Sandbox and AsyncSandbox are boxes that live on and keep their variables, Client and AsyncClient are servers, errors are GloveboxErrors.

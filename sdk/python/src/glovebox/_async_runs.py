@@ -69,7 +69,7 @@ async def execute(caller: Caller, path: str, body: Dict[str, Any], callbacks: Ca
     except caller.transport.interrupts:
         # The same key again joins the run, and its id comes first.
         request.accept = NDJSON
-        await AsyncRunStream(caller, request, begun=True).close()
+        await AsyncRunStream(caller, request, begun=request.sent).close()
         raise
     return _result_of(run)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 from ._async_files import AsyncFiles
 from ._async_runs import AsyncRun, AsyncRunStream, Callbacks, TextCallback, ValueCallback, execute, run_request
 from ._async_stats import AsyncSamples
-from ._body import Data, Duration, Place, Size, new_key, policy_body, run_body, session_body, with_context
+from ._body import FRESH, Data, Duration, Place, Size, new_key, policy_body, run_body, session_body, with_context
 from ._caller import Caller
 from ._http import NDJSON, Request, path_of
 from .errors import ConnectionFailed, GloveboxError, NotFoundError, UsageError
@@ -91,12 +91,27 @@ class AsyncSandbox:
             if self._closed:
                 raise UsageError("the sandbox is closed")
             if self._id is None:
-                request = Request.with_json("POST", path_of("v1", "sessions"), self._body, headers={"Idempotency-Key": new_key()})
-                self._info = SessionInfo.from_object(await self._caller.object(request))
+                self._info = await self._create()
                 self._id = self._info.id
             elif self._info is None:
                 self._info = await self.info()
         return self
+
+    async def _create(self) -> SessionInfo:
+        request = Request.with_json("POST", path_of("v1", "sessions"), self._body, headers={"Idempotency-Key": new_key()})
+        try:
+            return SessionInfo.from_object(await self._caller.object(request))
+        except self._caller.transport.interrupts:
+            # Nobody would know of it: the same key again tells which it is.
+            try:
+                if request.sent:
+                    self._id = str((await self._caller.object(request)).get("id"))
+                    await self._delete()
+            except GloveboxError:
+                pass
+            finally:
+                self._id = None
+            raise
 
     async def opened(self) -> str:
         """The session's id; opens it when that was not done."""
@@ -156,11 +171,10 @@ class AsyncSandbox:
         return path_of("v1", "sessions", await self.opened(), "runs")
 
     def _run_body(self, code: Data, language: Optional[str], context: Union[None, str, "AsyncContext"], **more: Any) -> Dict[str, Any]:
-        if isinstance(context, AsyncContext):
-            language, wanted = language or context.language, context.id
-        else:
-            wanted = context or ""
-        return with_context(run_body(code, language=language or self.language, **more), wanted or None)
+        wanted = context.id if isinstance(context, AsyncContext) else context
+        if wanted is None or wanted == FRESH:
+            language = language or self.language  # of a context that is named the server knows it
+        return with_context(run_body(code, language=language, **more), wanted)
 
     async def run(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,
                   context: Union[None, str, "AsyncContext"] = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None,
@@ -170,7 +184,7 @@ class AsyncSandbox:
         body = self._run_body(code, language, context, name=name, args=args, stdin=stdin, timeout=timeout)
         result = await execute(self._caller, await self._runs_path(), body, Callbacks(on_stdout, on_stderr, on_result))
         if context is None and result.context is not None:
-            self._defaults[body["language"]] = result.context
+            self._defaults[str(body.get("language"))] = result.context
         return result.raise_for_verdict() if check else result
 
     def stream(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,

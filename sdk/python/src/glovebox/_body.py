@@ -61,7 +61,7 @@ def code_text(code: Data) -> str:
         raise UsageError("code has to be UTF-8", details={"field": "code"}) from None
 
 
-def run_body(code: Data, *, language: str, name: Optional[str], args: Optional[Sequence[str]], stdin: Optional[Data], timeout: Optional[Duration],
+def run_body(code: Data, *, language: Optional[str], name: Optional[str], args: Optional[Sequence[str]], stdin: Optional[Data], timeout: Optional[Duration],
              interactive: bool = False, detach: bool = False) -> Dict[str, Any]:
     """What one-shot runs and runs in a session have in common."""
     if interactive and stdin is not None:

@@ -75,31 +75,38 @@ class Exchange:
 
     async def begin(self, request: Request, head: bytes) -> None:
         """Sends the request and reads the head of the answer."""
-        try:
-            await self._send(request, head)
-            self.sent = True
-        except OSError:
-            # A server that refuses a request closes before it has read all: its answer may be there.
-            pass
-        try:
-            while self._parser.head is None:
-                await self._receive(None)
-        except TimeoutError:
-            raise AssertionError("there was no time limit") from None
+        if await self._send(request, head):
+            self.sent = request.sent = True
+        while self._parser.head is None:
+            await self._receive(None)
 
-    async def _send(self, request: Request, head: bytes) -> None:
+    async def _put(self, data: bytes) -> bool:
+        """Whether it could be sent. A server that refuses a request closes before it has read all of it: then its answer may be there."""
+        try:
+            await self._stream.send(data)
+            return True
+        except OSError:
+            return False
+
+    async def _send(self, request: Request, head: bytes) -> bool:
+        """Whether all of it was sent; not when an answer comes before."""
         body = request.body
-        if body is None or isinstance(body, bytes):
-            await self._stream.send(head + (body or b""))
-            return
-        await self._stream.send(head)
-        left = request.size
-        while left > 0:
-            piece = await self._caller.transport.call(body.read, min(left, PIECE))
+        if body is None or isinstance(body, bytes) and len(body) <= PIECE:
+            return await self._put(head + (body or b""))
+        if not await self._put(head):
+            return False
+        at, size = 0, len(body) if isinstance(body, bytes) else request.size
+        while at < size:
+            if isinstance(body, bytes):
+                piece = body[at:at + PIECE]
+            else:
+                piece = await self._caller.transport.call(body.read, min(size - at, PIECE))
             if not piece:
                 raise UsageError("the file has become shorter while it was sent")
-            await self._stream.send(piece)
-            left -= len(piece)
+            if self._stream.is_stale() or not await self._put(piece):
+                return False
+            at += len(piece)
+        return True
 
     async def _receive(self, timeout: Optional[float]) -> None:
         try:
@@ -152,7 +159,7 @@ class Exchange:
     def _finish(self) -> None:
         if self._open:
             self._open = False
-            if self._parser.reusable:
+            if self._parser.reusable and self.sent:
                 self._caller.give_back(self._stream)
             else:
                 self._stream.close()
@@ -161,6 +168,10 @@ class Exchange:
         if self._open:
             self._open = False
             self._stream.close()
+
+    def __del__(self) -> None:
+        # Of a loop that was left without a word: asyncio does not tell us.
+        self.close()
 
 
 class Events:

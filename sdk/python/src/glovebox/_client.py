@@ -23,9 +23,10 @@ from .results import Control, Result, Value
 class Client:
     """A server and the connections to it. For several threads at once, and for both sides of a fork().
 
-        >>> with Client("https://boxes.example:8443", token="gbx_...") as client:
-        ...     print(client.run("print(1)").stdout)
+        >>> with Client() as client:  # or Client("https://boxes.example:8443", token="gbx_...")
+        ...     print(client.run("print(1)").stdout, client.info().api)
         1
+         v1
 
     server, token: see docs/python.md for what is used when they are not given.
     retry_for: how many seconds lost connections and "try later" are tried again; 0: never.

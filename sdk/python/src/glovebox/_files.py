@@ -65,7 +65,7 @@ class Files:
         wanted: called with each path relative to `local`; what it does not want is left out.
 
             >>> box.files.push_dir("project", "src", wanted=lambda path: not path.startswith(".git"))
-            12
+            1
         """
         return drive(self._core.push_dir(local, path, wanted))
 

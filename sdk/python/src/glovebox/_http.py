@@ -48,6 +48,7 @@ class Request:
     content_type: str = JSON
     headers: Dict[str, str] = field(default_factory=dict)
     repeat: bool = True
+    sent: bool = False  # at least once, whole
 
     @classmethod
     def with_json(cls, method: str, path: str, body: Any, **more: Any) -> "Request":

@@ -100,8 +100,8 @@ class _Server:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            shutil.rmtree(self.directory, ignore_errors=True)
         self._log.close()
+        shutil.rmtree(self.directory, ignore_errors=True)  # when the shell had no time to
 
     def disown(self) -> None:
         """In a forked child. The log's and the pipe's descriptors are copies; the process is not ours to wait for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 import threading
 import time
 from typing import Any, AsyncContextManager, Callable, Optional, Tuple, Type, TypeVar
@@ -127,8 +128,10 @@ class BlockingTransport(Transport):
         if address.is_unix:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                sock.settimeout(CONNECT_TIMEOUT)
+                # Not settimeout(): with it a full backlog is an error at once.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(CONNECT_TIMEOUT), 0))
                 sock.connect(address.path)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 0))
             except BaseException:
                 sock.close()
                 raise

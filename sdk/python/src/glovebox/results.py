@@ -27,8 +27,9 @@ def from_mapping(cls: Type[T], source: Any) -> T:
 class Verdict(str):
     """Why a run ended. It is the kind as a str, with more to know.
 
-        >>> result.verdict == "timeout", result.verdict.message
-        (True, 'Stopped by the time limit of 1 s: ...')
+        >>> verdict = box.run("while True: pass", timeout=0.5).verdict
+        >>> verdict == "timeout", verdict.message, verdict.limit, verdict.unit
+        (True, 'Stopped by the time limit of 500 ms: ...', 500000, 'usec')
 
     limit and peak are of the resource it is about, in `unit` ("bytes", "inodes", "usec", "tasks"); None when it is about none.
     """
@@ -110,8 +111,9 @@ class Value:
 
     data: its forms by MIME type, as the server sent them: text, JSON, or {"base64": ...}.
 
-        >>> box.run("pandas.DataFrame({'a': [1]})").results[0].html[:6]
-        '<div>\\n'
+        >>> value = box.run("display({'text/html': '<b>1</b>', 'text/plain': '1'}, raw=True)").results[0]
+        >>> value.html, value.text, value.main
+        ('<b>1</b>', '1', False)
     """
 
     __slots__ = ("data", "main")

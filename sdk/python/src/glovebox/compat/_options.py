@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of container engines, as values of a policy."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from typing import Any, Dict, Optional, Union
+
+from ..errors import UsageError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+CPU_PERIOD = 100_000  # microseconds, of which a quota is a part
+
+
+def check_name(what: str, name: str) -> str:
+    """A name that becomes a directory's: never a path."""
+    if not isinstance(name, str) or not NAME.match(name):
+        raise UsageError(f"{what} {name!r} is no name", hint="letters, digits, '.', '_' and '-', not first, up to 64 of them")
+    return name
+
+
+def directory(path: Union[str, "os.PathLike[str]"]) -> pathlib.Path:
+    """A directory of the caller's, made when it is not there. The error says what to do."""
+    place = pathlib.Path(path).expanduser().absolute()
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the directory {place} cannot be made: {error.strerror}", hint="choose a directory that this user can write to") from error
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"the directory {place} is not writable for this user", hint=f"chown or chmod {place}, or choose another one")
+    return place
+
+
+def limits(*, cpus: Optional[float] = None, pids: Optional[int] = None, tmp: Optional[str] = None, disk: Optional[str] = None,
+           network: str = "none", timeout: Optional[float] = None) -> Dict[str, Any]:
+    """Keys of a policy; what is None stays as the server has it."""
+    values: Dict[str, Any] = {"cpu_count": cpus, "pids_limit": pids, "tmp_size": tmp, "disk_limit": disk, "timeout": timeout}
+    if network not in ("none", "host"):
+        raise UsageError(f"there is no network mode {network!r}", hint='take "none" or "host"')
+    if network == "host":
+        values["network_mode"] = "host"
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tool class of a hardened image: `await ExecutePythonTool().execute({"code": ...}, context)`.
+
+512 MB without swap, one processor, 100 MB in /tmp/sandbox, no network, 30 seconds unless the call says otherwise, 300 at the most.
+"""
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any, Dict, List, Mapping, Optional
+
+from .. import AsyncClient, AsyncSandbox
+from ..errors import GloveboxError
+from ..results import Result
+from . import _backend, _options
+
+IMAGE = "agentcore-sandbox:latest"
+TEMPLATE = "python"
+TIMEOUT_SECONDS, TIMEOUT_MAX_SECONDS = 30.0, 300.0
+MEMORY, TMP_SIZE, CPUS = "512m", "100m", 1.0
+PLACE = "/tmp/sandbox"
+_PREPARE = f"import os as _os\n_os.makedirs({PLACE!r}, exist_ok=True)\n_os.chdir({PLACE!r})\ndel _os"
+_PARAMETERS = ("code", "timeout")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionContext:
+    """For whom code runs: goes into the session's metadata, and from there into nothing that the code can see."""
+
+    user_id: str
+    agent_id: str
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class ToolResult:
+    success: bool
+    output: str
+    error: Optional[str]
+    metadata: Dict[str, Any]
+
+
+class ExecutePythonTool:
+    """Runs Python for an agent; each call in a box of its own.
+
+    use_docker: as in the tool this stands for: code is sealed off. Nothing here runs it otherwise, so False is refused. Whether Docker does it is for `backend`.
+    """
+
+    name = "execute_python"
+    description = "Runs Python code in a sandbox without network and returns what it prints."
+    parameters = {
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "the Python code to run"},
+                       "timeout": {"type": "number", "description": f"seconds, {TIMEOUT_SECONDS:.0f} when left out, {TIMEOUT_MAX_SECONDS:.0f} at the most"}},
+        "required": ["code"], "additionalProperties": False,
+    }
+
+    def __init__(self, use_docker: bool = True, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None, client: Optional[AsyncClient] = None) -> None:
+        if not use_docker:
+            raise ValueError("use_docker=False would run code on the bare host: glovebox does not. Leave it out; the native backend needs no Docker")
+        self._template, self._backend, self._client = template, backend, client
+
+    async def execute(self, parameters: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Never raises for what the code does; for wrong parameters and a missing backend the result says what to do."""
+        wrong = _wrong(parameters)
+        if wrong:
+            return ToolResult(False, "", wrong, {"error_type": "parameters"})
+        try:
+            _backend.require(self._backend, IMAGE)
+            return await self._run(str(parameters["code"]), float(parameters.get("timeout", TIMEOUT_SECONDS)), context)
+        except GloveboxError as error:
+            return ToolResult(False, "", str(error), {"error_type": error.code or "backend", "troubleshooting": troubleshoot(error)})
+
+    async def _run(self, code: str, timeout: float, context: ExecutionContext) -> ToolResult:
+        metadata = {**context.metadata, "user_id": context.user_id, "agent_id": context.agent_id}
+        policy = _options.limits(cpus=CPUS, tmp=TMP_SIZE, disk=TMP_SIZE, timeout=timeout)
+        async with AsyncSandbox(self._template, memory=MEMORY, policy=policy, metadata=metadata, client=self._client) as box:
+            await box.run(_PREPARE, check=True)
+            return _tool_result(await box.run(code))
+
+
+def _wrong(parameters: Mapping[str, Any]) -> Optional[str]:
+    unknown = sorted(set(parameters) - set(_PARAMETERS))
+    if unknown:
+        return f"unknown parameter {unknown[0]!r}; there are {', '.join(_PARAMETERS)}"
+    if not isinstance(parameters.get("code"), str) or not parameters["code"].strip():
+        return "the parameter code is missing or empty"
+    timeout = parameters.get("timeout", TIMEOUT_SECONDS)
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= TIMEOUT_MAX_SECONDS:
+        return f"timeout must be more than 0 and at most {TIMEOUT_MAX_SECONDS:.0f} seconds"
+    return None
+
+
+def _tool_result(result: Result) -> ToolResult:
+    output, error = result.stdout, None
+    if result.text is not None and result.text != "None":
+        output += result.text + "\n"
+    if not result.ok:
+        error = result.stderr + (result.error.traceback if result.error is not None else "")
+        if result.error is None or result.verdict.kind != "error":
+            error += result.verdict.message
+    return ToolResult(result.ok, output, error, {
+        "verdict": str(result.verdict.kind), "stderr": result.stderr, "run": result.id, "duration": result.duration, "exit_code": result.exit_code,
+        "peak": dict(result.raw.get("peaks") or {}), "controls": {name: control.state for name, control in result.controls.items()}})
+
+
+def apparmor_problem() -> Optional[str]:
+    """What is wrong with AppArmor here; None: nothing."""
+    try:
+        enabled = pathlib.Path("/sys/module/apparmor/parameters/enabled").read_text().strip() == "Y"
+    except OSError:
+        enabled = False
+    if not enabled:
+        return "AppArmor is not enabled in this kernel: boot with apparmor=1 security=apparmor, or go without; the other layers hold"
+    try:
+        profiles = pathlib.Path("/sys/kernel/security/apparmor/profiles").read_text()
+    except OSError:
+        return "the list of AppArmor profiles cannot be read: look as root (aa-status)"
+    if "glovebox" not in profiles:
+        return "the profile of glovebox is not loaded: apparmor_parser -r images/apparmor/glovebox"
+    return None
+
+
+def troubleshoot(error: Optional[GloveboxError] = None) -> List[str]:
+    """What to do, as lines for people: about an error, and about AppArmor where Docker is meant."""
+    advice = [f"{error.message}: {error.hint}" if error.hint else error.message] if error is not None else []
+    if isinstance(error, _backend.BackendError) or error is None:
+        problem = apparmor_problem()
+        if problem:
+            advice.append(problem)
+    return advice

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code executor of a reasoning loop: variables and files last from step to step.
+
+    with DockerSandboxExecutor("session-1") as executor:
+        executor.execute_code("x = 6 * 7")
+        print(executor.execute_code("print(x)"))
+
+With DOLPHIN_SANDBOX=1 (or =docker) in the environment, executor_for(session_id) gives one of these; without, None.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from typing import Any, List, Optional
+
+from .. import Client, Sandbox
+from ..errors import NotFoundError, UsageError
+from ..results import Result
+from . import _backend, _options
+
+SWITCH = "DOLPHIN_SANDBOX"
+BASE = "/tmp/sandboxes"
+IMAGE = "dolphin-sandbox:latest"
+TEMPLATE = "python-data"
+TMP_SIZE = "100m"
+_PREFIX = "dolphin-"
+
+
+class DockerSandboxExecutor:
+    """One session: a box whose /sandbox is <sandbox_base_dir>/<session_id> of the host, and stays after it.
+
+    memory_limit: "512m". cpu_quota: microseconds of each 100000, as Docker has it. enable_network: everything that the host can reach.
+    """
+
+    def __init__(self, session_id: str, sandbox_base_dir: str = BASE, image_name: str = IMAGE, memory_limit: str = "512m", cpu_quota: int = 100_000,
+                 enable_network: bool = False, timeout: float = 30, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
+                 client: Optional[Client] = None) -> None:
+        self.session_id = _options.check_name("the session id", session_id)
+        self.image_name = image_name
+        if cpu_quota <= 0:
+            raise UsageError(f"cpu_quota is {cpu_quota}", hint=f"{_options.CPU_PERIOD} is one processor")
+        _backend.require(backend, image_name)
+        self.host_dir = _options.directory(pathlib.Path(sandbox_base_dir)) / self.session_id
+        if self.host_dir.is_symlink():
+            raise UsageError(f"{self.host_dir} is a link", hint="remove it, or take another session id")
+        _options.directory(self.host_dir)
+        policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, network="host" if enable_network else "none")
+        self._box = Sandbox(template, memory=memory_limit, timeout=timeout, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
+                            metadata={"made-by": "dolphin", "image": image_name}, client=client)
+
+    def run(self, code: str) -> Result:
+        """As execute_code(), with everything that is known about the run."""
+        return self._box.run(code)
+
+    def execute_code(self, code: str) -> str:
+        """Runs code and returns what it printed, the value of its last expression, and what went wrong."""
+        return _text(self.run(code))
+
+    def cleanup(self, remove_files: bool = False) -> None:
+        """Ends the box. Its files stay on the host unless they are to go, too."""
+        self._box.close()
+        if remove_files:
+            shutil.rmtree(self.host_dir, ignore_errors=True)
+
+    def __enter__(self) -> "DockerSandboxExecutor":
+        self._box.open()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.cleanup()
+
+
+def _text(result: Result) -> str:
+    parts = [result.stdout]
+    if result.text is not None and result.text != "None":
+        parts.append(result.text + "\n")
+    parts.append(result.stderr)
+    if result.error is not None:
+        parts.append(result.error.traceback)
+    if result.verdict.kind not in ("ok", "error"):
+        parts.append(result.verdict.message + "\n")
+    return "".join(parts)
+
+
+def executor_for(session_id: str, **options: Any) -> Optional[DockerSandboxExecutor]:
+    """An executor when $DOLPHIN_SANDBOX switches it on: "1", "native" or "docker"; None when it is unset, "0" or empty."""
+    value = os.environ.get(SWITCH, "").strip().lower()
+    if value in ("", "0", "off", "false", "no"):
+        return None
+    if value not in ("1", "on", "true", "yes", *_backend.BACKENDS):
+        raise UsageError(f"{SWITCH} is {value!r}", hint="set it to 1, native or docker, or unset it")
+    if value in _backend.BACKENDS:
+        options.setdefault("backend", value)
+    return DockerSandboxExecutor(session_id, **options)
+
+
+def cleanup_session(session_id: str, sandbox_base_dir: str = BASE, *, remove_files: bool = False, client: Optional[Client] = None) -> bool:
+    """Ends the box of a session, whoever opened it. Whether there was one."""
+    name, found = _PREFIX + _options.check_name("the session id", session_id), False
+    client = client or Client()
+    for session in list(client.sessions()):
+        if session.name == name:
+            found = _delete(client, session.id) or found
+    if remove_files:
+        shutil.rmtree(pathlib.Path(sandbox_base_dir) / session_id, ignore_errors=True)
+    return found
+
+
+def cleanup_all(sandbox_base_dir: str = BASE, *, remove_files: bool = False, client: Optional[Client] = None) -> int:
+    """Ends the boxes of all sessions; how many. With remove_files the directories of those sessions go, and no others."""
+    client = client or Client()
+    ours: List[Any] = [session for session in client.sessions() if (session.name or "").startswith(_PREFIX)]
+    for session in ours:
+        _delete(client, session.id)
+        if remove_files:
+            shutil.rmtree(pathlib.Path(sandbox_base_dir) / _options.check_name("the session id", session.name[len(_PREFIX):]), ignore_errors=True)
+    return len(ours)
+
+
+def cleanup_images(backend: Optional[str] = None) -> int:
+    """Removes images that sessions ran from; how many. The native backend has none of its own."""
+    _backend.require(backend, IMAGE)
+    return 0
+
+
+def _delete(client: Client, id: str) -> bool:
+    try:
+        client.delete_session(id)
+    except NotFoundError:
+        return False
+    return True

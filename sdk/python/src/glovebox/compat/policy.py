@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A code-generating agent with a policy file: boxes by trust level, watched while they run.
+
+    executor = SandboxExecutor("config/sandbox.yaml")
+    outcome = executor.execute("print(6 * 7)", trust="trusted", on_usage=print)
+    print(outcome.output, outcome.security["controls"]["network"])
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import threading
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+
+from .. import Client, Sandbox
+from .._private import program
+from ..errors import GloveboxError, NotFoundError, PolicyError, UnenforceableError
+from ..records import Stats
+from ..results import Result
+from . import _backend, _options
+
+IMAGE = "glovebox-python"
+TEMPLATE = "python"
+WATCH_SECONDS = 0.2
+#: What create_container() understands of a container's configuration, and what it must be.
+_FIXED = {"cap_drop": ["ALL"], "read_only": True, "privileged": False, "cap_add": [], "network_disabled": True}
+_LIMITS = {"mem_limit": "mem_limit", "pids_limit": "pids_limit", "timeout": "timeout", "tmp_size": "tmp_size", "disk_limit": "disk_limit", "cpu_count": "cpu_count"}
+
+
+def _network(mode: str) -> str:
+    if mode == "whitelist":
+        raise UnenforceableError("the network mode \"whitelist\" needs the egress proxy, which is not part of this version of glovebox",
+                                 hint="take \"none\"; put what the code needs into its workspace")
+    return mode
+
+
+class ContainerManager:
+    """Boxes with the configuration of a container. What would weaken one is refused, and what is always so may be said."""
+
+    def __init__(self, *, backend: Optional[str] = None, client: Optional[Client] = None) -> None:
+        self._backend, self._client = backend, client
+        self._boxes: Dict[str, Sandbox] = {}
+        self._lock = threading.Lock()
+
+    def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Sandbox:
+        """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist"), environment, user,
+        and what holds anyway: cap_drop ALL, security_opt no-new-privileges, read_only."""
+        _backend.require(self._backend, image)
+        config = dict(runtime_configs or {})
+        policy: Dict[str, Any] = _options.limits(network=_network(str(config.pop("network_mode", "none"))))
+        environment = config.pop("environment", None)
+        for key, value in config.items():
+            policy.update(_understand(key, value))
+        box = Sandbox(TEMPLATE, policy=policy, env=environment, metadata={"made-by": "container-manager", "image": image}, client=self._client).open()
+        with self._lock:
+            self._boxes[box.id] = box
+        return box
+
+    def remove_container(self, container: Union[str, Sandbox]) -> bool:
+        """Ends one; whether it was there."""
+        with self._lock:
+            box = self._boxes.pop(container if isinstance(container, str) else container.id, None)
+        if box is None:
+            return False
+        try:
+            box.close()
+        except NotFoundError:
+            return False
+        return True
+
+    def cleanup(self) -> int:
+        """Ends all that this manager has made; how many."""
+        with self._lock:
+            ids = list(self._boxes)
+        return sum(self.remove_container(id) for id in ids)
+
+    def __enter__(self) -> "ContainerManager":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.cleanup()
+
+
+def _understand(key: str, value: Any) -> Dict[str, Any]:
+    """One key of a container's configuration as keys of a policy."""
+    if key in _LIMITS:
+        return {_LIMITS[key]: value}
+    if key == "nano_cpus":
+        return {"cpu_count": int(value) / 1e9}
+    if key == "security_opt":
+        weaker = [option for option in value if not str(option).startswith(("no-new-privileges", "no_new_privileges"))]
+        if weaker:
+            raise PolicyError(f"security_opt {weaker[0]!r} is refused", hint="no-new-privileges holds always; the filter of system calls is glovebox's own")
+        return {}
+    if key == "user":
+        if str(value).split(":")[0] in ("0", "root"):
+            raise PolicyError("nothing runs as root in a box", hint="leave user out")
+        return {}
+    if key in _FIXED:
+        if value != _FIXED[key]:
+            raise PolicyError(f"{key}: {value!r} is refused: it is {_FIXED[key]!r} in every box", hint=f"leave {key} out")
+        return {}
+    raise PolicyError(f"{key} is nothing that a box has", hint="known: " + ", ".join(sorted([*_LIMITS, *_FIXED, "nano_cpus", "security_opt", "user", "environment", "network_mode"])))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a run ended, with what was enforced and what it used."""
+
+    success: bool
+    output: str
+    error: str
+    verdict: str
+    message: str
+    exit_code: Optional[int]
+    violation: Optional[str]       #: the limit that ended it: "timeout", "memory", "pids", ...; None: none
+    usage: Dict[str, Any]          #: peaks
+    samples: List[Stats]           #: what was seen while it ran
+    security: Dict[str, Any]       #: trust level, limits, controls, backend
+    result: Result
+
+
+_VIOLATIONS = ("timeout", "cpu", "memory", "pids", "disk", "output", "syscall")
+
+
+class SandboxExecutor:
+    """Runs Python with the limits that a policy file gives to a trust level. The file is the policy of glovebox (config/sandbox.yaml): cpu_count,
+    mem_limit, timeout, security_opt, cap_drop, read_only, network_mode, trust_levels; a mistake in it is told with line and column."""
+
+    def __init__(self, config: Union[None, str, "os.PathLike[str]"] = None, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
+                 client: Optional[Client] = None) -> None:
+        _backend.require(backend, IMAGE)
+        self._config, self._template, self._client = config, template, client
+
+    def policy(self, trust: Optional[str] = None) -> Dict[str, Any]:
+        """The policy of a trust level, as the file has it; read by glovebox itself."""
+        command = [program(), "policy", "show", "--json"]
+        if self._config is not None:
+            command += ["--policy", os.fspath(self._config)]
+        if trust is not None:
+            command += ["--trust", trust]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        try:
+            found = json.loads(done.stdout)
+        except ValueError:
+            raise PolicyError(done.stderr.strip() or "glovebox policy show said nothing") from None
+        if "error" in found:
+            raise PolicyError(found["error"]["message"])
+        return dict(found)
+
+    def execute(self, code: str, trust: Optional[str] = None, *, timeout: Optional[float] = None, stdin: Union[None, str, bytes] = None,
+                on_usage: Optional[Callable[[Stats], Any]] = None) -> Outcome:
+        """Runs code at a trust level. on_usage is called with a sample of what the box uses, about five times a second while it runs. The box is gone
+        afterwards, however it ended."""
+        policy = self.policy(trust)
+        with Sandbox(self._template, policy=_wire(policy), client=self._client) as box:
+            samples: List[Stats] = []
+            with _Watch(box, samples, on_usage):
+                result = box.run(code, timeout=timeout, stdin=stdin)
+            return _outcome(result, policy, samples)
+
+
+def _wire(policy: Mapping[str, Any]) -> Dict[str, Any]:
+    """The policy as a request has it. Mounts and weaker controls are the operator's, who owns the file and the server alike."""
+    sent: Dict[str, Any] = {
+        "cpu_count": policy["cpu_count_milli"] / 1000, "mem_limit": policy["mem_limit_bytes"], "timeout": policy["timeout_usec"] / 1e6,
+        "pids_limit": policy["pids_limit"], "tmp_size": policy["tmp_size_bytes"], "disk_limit": policy["disk_limit_bytes"], "inode_limit": policy["inode_limit"],
+        "output_limit": policy["output_limit_bytes"], "nofile": policy["nofile"], "read_only": policy["read_only"], "env": policy["env"],
+    }
+    if policy["cpu_time_usec"]:
+        sent["cpu_time"] = policy["cpu_time_usec"] / 1e6
+    if policy["network_mode"] != "none":
+        sent["network_mode"] = policy["network_mode"]
+    for key in ("mounts", "allow_weaker"):
+        if policy[key]:
+            sent[key] = policy[key]
+    return sent
+
+
+class _Watch:
+    """Looks at a box from a thread of its own while something runs in it."""
+
+    def __init__(self, box: Sandbox, samples: List[Stats], tell: Optional[Callable[[Stats], Any]]) -> None:
+        self._box, self._samples, self._tell = box, samples, tell
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        while not self._over.is_set():
+            try:
+                sample = self._box.stats()
+            except GloveboxError:
+                return
+            self._samples.append(sample)
+            if self._tell is not None:
+                self._tell(sample)
+            self._over.wait(WATCH_SECONDS)
+
+    def __enter__(self) -> "_Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats]) -> Outcome:
+    kind = str(result.verdict.kind)
+    error = result.stderr + (result.error.traceback if result.error is not None else "")
+    return Outcome(
+        success=result.ok, output=result.stdout, error=error, verdict=kind, message=result.verdict.message, exit_code=result.exit_code,
+        violation=kind if kind in _VIOLATIONS else None, usage=dict(result.raw.get("peaks") or {}), samples=samples,
+        security={"trust": policy["trust"], "policy": policy["origin"], "limits": dict(result.raw.get("limits") or {}), "backend": result.raw.get("backend"),
+                  "network": policy["network_mode"], "read_only": policy["read_only"],
+                  "controls": {name: control.state for name, control in result.controls.items()}},
+        result=result)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chat assistant's execute_python."""
+import base64
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from compat_helpers import BINARY, ROOT
+from glovebox.compat import _hide, _screen
+from glovebox.compat.annie import REFUSED_STATUS, execute_python
+
+
+def test_what_it_returns():
+    assert execute_python("import sys; print(6 * 7); print('warned', file=sys.stderr)") == {"stdout": "42\n", "stderr": "warned\n", "returncode": 0}
+
+
+@pytest.mark.parametrize("code, status, said", [("1 / 0", 1, "ZeroDivisionError"), ("import sys; sys.exit(3)", 3, ""), ("import sys; sys.exit()", 0, ""),
+                                                ("import os; os._exit(5)", 5, ""), ("def f(:", 1, "SyntaxError")])
+def test_statuses(code, status, said):
+    answer = execute_python(code)
+    assert answer["returncode"] == status and said in answer["stderr"], answer
+
+
+def test_a_plot_comes_as_a_picture():
+    answer = execute_python("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
+    assert base64.b64decode(answer["image_base64"]).startswith(b"\x89PNG\r\n"), answer
+
+
+def test_numpy_and_subprocess_work():
+    answer = execute_python("import numpy, subprocess\nprint(int(numpy.arange(4).sum()), subprocess.run(['echo', 'sub'], capture_output=True, text=True).stdout)")
+    assert answer["stdout"] == "6 sub\n\n", answer
+
+
+def test_time_and_memory_are_limited():
+    began = time.monotonic()
+    answer = execute_python("while True: pass", timeout=1)
+    assert answer["returncode"] == 124 and time.monotonic() - began < 30 and "time limit" in answer["stderr"]
+    answer = execute_python("x = bytearray(2 << 30)", memory="256m")
+    assert answer["returncode"] != 0, answer
+
+
+def test_nothing_of_the_host_is_there(tmp_path):
+    secret = tmp_path / "notes.txt"
+    secret.write_text("host only")
+    answer = execute_python(f"import os\nprint(os.path.exists({str(secret)!r}), os.path.exists({str(ROOT)!r}), os.path.exists('/root/.bashrc'))")
+    assert answer["stdout"] == "False False False\n", answer
+    answer = execute_python("import socket\ns = socket.socket(); s.settimeout(2); s.connect(('1.1.1.1', 53))")
+    assert answer["returncode"] == 1 and "unreachable" in answer["stderr"], answer
+
+
+@pytest.fixture
+def project(tmp_path):
+    place = tmp_path / "project"
+    (place / "src/deep").mkdir(parents=True)
+    (place / "data.csv").write_text("a,b\n")
+    (place / "src/main.py").write_text("print(1)\n")
+    (place / "src/deep/id_rsa").write_text("KEY")
+    (place / "src/deep/ok.txt").write_text("fine\n")
+    (place / ".env").write_text("# comment\nexport PASSWORD='correct horse battery'\nSHORT=abc\n")
+    os.chmod(place / "data.csv", 0o600)
+    return place
+
+
+def test_the_project_is_there_without_its_credentials(project):
+    answer = execute_python("import os\nfor d, _, files in sorted(os.walk('/project')):\n    print(d, sorted(files))\nprint(open('/project/data.csv').read(), end='')", project=project)
+    assert answer == {"stdout": "/project ['data.csv']\n/project/src ['main.py']\n/project/src/deep ['ok.txt']\na,b\n", "stderr": "", "returncode": 0}
+    answer = execute_python("open('/project/data.csv', 'w')", project=project)
+    assert answer["returncode"] == 1 and (project / "data.csv").read_text() == "a,b\n"
+
+
+def test_a_project_without_credentials_is_one_mount(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    assert _hide.visible(tmp_path, "/project") == [(str(tmp_path), "/project")]
+
+
+def test_files_of_the_caller_are_readable_for_an_ordinary_user(project):
+    """As root and as the user alike: this is the caller's own file of mode 0600."""
+    assert oct((project / "data.csv").stat().st_mode & 0o777) == "0o600" and (project / "data.csv").stat().st_uid == os.geteuid()
+
+
+@pytest.mark.parametrize("code", ["open('.env').read()", "print(open('/home/u/.env.local').read())", "from dotenv import load_dotenv", "open('/root/.ssh/id_rsa')",
+                                  "open('/etc/shadow')", "import pathlib; pathlib.Path.home() / '.aws' / 'credentials'", "open('/proc/1/environ')"])
+def test_reads_of_credentials_are_refused_before_running(code):
+    answer = execute_python(code)
+    assert answer["returncode"] == REFUSED_STATUS and answer["stderr"].startswith("refused: line 1"), answer
+
+
+@pytest.mark.parametrize("code", ["import os; print(os.environ)", "env = 3; print(env)", "x = {'.environment': 1}", "settings.environ", "import myselenium"])
+def test_what_only_looks_alike_is_not_refused(code):
+    assert _screen.refusal(code) is None
+
+
+@pytest.mark.parametrize("code", ["import selenium", "from playwright.sync_api import sync_playwright", "import os, pyppeteer", "x = 1; import splinter",
+                                  "__import__('selenium')", "importlib.import_module('playwright')"])
+def test_browser_automation_is_refused(code):
+    assert "browser" in execute_python(code)["stderr"]
+
+
+def test_the_list_of_imports_is_the_callers():
+    assert execute_python("import selenium", blocked_imports=())["returncode"] == 1  # it is not there
+    assert "refused" in execute_python("import json", blocked_imports=["json"])["stderr"]
+
+
+def test_secrets_do_not_come_out(project):
+    answer = execute_python("print(''.join(['correct', ' horse', ' battery']), 'AKIA' + 'A' * 16, 'abc')", project=project)
+    assert answer["stdout"] == "[scrubbed:known] [scrubbed:aws-key] abc\n", answer
+    answer = execute_python("raise ValueError('correct' + ' horse battery')", project=project)
+    assert "correct horse" not in answer["stderr"] and "[scrubbed:known]" in answer["stderr"]
+
+
+def test_secrets_do_not_come_in(project):
+    assert "a secret of this project" in execute_python("x = 'correct horse battery'", project=project)["stderr"]
+    assert "looks like a secret (aws-key)" in execute_python("key = 'AKIA" + "B" * 16 + "'")["stderr"]
+
+
+def test_stdin_is_connected():
+    assert execute_python("print(input() + input())", stdin="a\nb\n")["stdout"] == "ab\n"
+    answer = execute_python("input()")
+    assert answer["returncode"] == 1 and "EOFError" in answer["stderr"]
+
+
+def test_without_a_terminal_and_with_a_silent_pipe_nothing_hangs():
+    code = "from glovebox.compat.annie import execute_python; print(execute_python('print(1)')['stdout'])"
+    reader, writer = os.pipe()
+    try:
+        done = subprocess.run([sys.executable, "-c", code], stdin=reader, capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY)})
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert done.stdout == "1\n\n", done.stderr
+
+
+def test_the_hosts_network_can_be_asked_for():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        code = f"import socket; socket.create_connection(('127.0.0.1', {listener.getsockname()[1]}), 5); print('reached')"
+        assert execute_python(code, network="host") == {"stdout": "reached\n", "stderr": "", "returncode": 0}
+        assert "refused" in execute_python(code)["stderr"]

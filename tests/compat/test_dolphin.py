@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executor of a reasoning loop."""
+import os
+import secrets
+
+import pytest
+
+from compat_helpers import USER, needs_root
+from glovebox import Client
+from glovebox.compat import dolphin
+from glovebox.compat.dolphin import DockerSandboxExecutor
+from glovebox.errors import ConflictError, UsageError
+
+
+@pytest.fixture
+def base(tmp_path):
+    return str(tmp_path / "sandboxes")
+
+
+def test_variables_persist(base):
+    with DockerSandboxExecutor("steps", base) as executor:
+        assert executor.execute_code("x = 6 * 7") == ""
+        assert executor.execute_code("print(x)") == "42\n"
+        assert executor.execute_code("x + 1") == "43\n"
+        assert "ZeroDivisionError" in executor.execute_code("1 / 0")
+        assert executor.execute_code("print(x)") == "42\n"
+
+
+def test_files_stay_on_the_host(base):
+    with DockerSandboxExecutor("files", base) as executor:
+        executor.execute_code("open('/sandbox/made.txt', 'w').write('inside')")
+        executor.execute_code("open('relative.txt', 'w').write('too')")
+        assert (executor.host_dir / "made.txt").read_text() == "inside"
+    assert (executor.host_dir / "relative.txt").read_text() == "too"
+    assert (executor.host_dir / "made.txt").stat().st_uid == os.geteuid()
+    with DockerSandboxExecutor("files", base) as again:
+        assert again.execute_code("print(open('/sandbox/made.txt').read())") == "inside\n"
+
+
+def test_no_session_sees_anothers_directory(base):
+    with DockerSandboxExecutor("one", base) as one, DockerSandboxExecutor("two", base) as two:
+        one.execute_code("open('/sandbox/mine', 'w').write('one'); y = 1")
+        assert two.execute_code("import os; print(os.listdir('/sandbox'), os.path.exists('/tmp/sandboxes'))") == "[] False\n"
+        assert "NameError" in two.execute_code("y")
+
+
+def test_defaults(base):
+    with DockerSandboxExecutor("defaults", base) as executor:
+        result = executor.run("import os, getpass; print(os.getuid(), getpass.getuser(), os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20)")
+        assert result.stdout == "1000 sandbox 100\n"
+        limits = result.raw["limits"]
+        assert (limits["memory_bytes"], limits["cpu_milli"], limits["timeout_usec"]) == (512 << 20, 1000, 30_000_000)
+        assert result.controls["capabilities"].state == "enforced" and result.raw["policy"]["network"] == "none"
+        caps = executor.run("print([l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapBnd', 'NoNewPrivs'))])")
+        assert caps.stdout == "['0000000000000000', '0000000000000000', '1']\n"
+        assert "OSError" in executor.execute_code("import socket; s = socket.socket(); s.settimeout(2); s.connect(('1.1.1.1', 53))")
+
+
+def test_limits_of_the_caller(base):
+    with DockerSandboxExecutor("limits", base, memory_limit="128m", cpu_quota=50_000, timeout=1) as executor:
+        limits = executor.run("pass").raw["limits"]
+        assert (limits["memory_bytes"], limits["cpu_milli"]) == (128 << 20, 500)
+        assert "time limit" in executor.execute_code("while True: pass")
+
+
+def test_the_data_libraries_are_there(base):
+    with DockerSandboxExecutor("data", base) as executor:
+        assert executor.execute_code("import numpy, pandas, matplotlib; print(pandas.DataFrame({'a': [1, 2]}).a.sum())") == "3\n"
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "/abs", ".hidden", "a" * 65, "a\n", "ü"])
+def test_a_session_id_is_a_name(name, base):
+    with pytest.raises(UsageError, match="is no name"):
+        DockerSandboxExecutor(name, base)
+    assert not os.path.exists(base)
+
+
+def test_a_link_in_the_place_of_the_directory_is_refused(base, tmp_path):
+    os.makedirs(base)
+    os.symlink(tmp_path, os.path.join(base, "linked"))
+    with pytest.raises(UsageError, match="is a link"):
+        DockerSandboxExecutor("linked", base)
+
+
+def test_the_base_directory_must_be_writable(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        DockerSandboxExecutor("one", str(tmp_path / "file" / "base"))
+
+
+@needs_root
+def test_the_base_directory_must_be_writable_for_this_user(tmp_path):
+    import subprocess
+    import sys
+    from compat_helpers import ROOT
+    os.chmod(tmp_path, 0o755)
+    for part in tmp_path.parents:
+        if "pytest" in str(part):
+            os.chmod(part, 0o755)
+    code = f"from glovebox.compat.dolphin import DockerSandboxExecutor; DockerSandboxExecutor('one', {str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], user=USER, group=USER, extra_groups=[], capture_output=True, text=True,
+                          env={"PYTHONPATH": str(ROOT / "sdk/python/src"), "PYTHONDONTWRITEBYTECODE": "1"})
+    assert "is not writable for this user" in done.stderr, done.stderr
+
+
+def test_the_environment_switches_it_on(monkeypatch, base, no_engine):
+    assert dolphin.executor_for("one") is None
+    monkeypatch.setenv("DOLPHIN_SANDBOX", "0")
+    assert dolphin.executor_for("one") is None
+    monkeypatch.setenv("DOLPHIN_SANDBOX", "1")
+    with dolphin.executor_for("one", sandbox_base_dir=base) as executor:
+        assert executor.execute_code("print(1)") == "1\n"
+    monkeypatch.setenv("DOLPHIN_SANDBOX", "docker")
+    with pytest.raises(dolphin._backend.DockerNotAvailable):
+        dolphin.executor_for("one", sandbox_base_dir=base)
+    monkeypatch.setenv("DOLPHIN_SANDBOX", "perhaps")
+    with pytest.raises(UsageError, match="perhaps"):
+        dolphin.executor_for("one")
+
+
+def test_cleaning_up(base):
+    names = [f"c{secrets.token_hex(4)}" for _ in range(3)]
+    executors = [DockerSandboxExecutor(name, base).__enter__() for name in names]
+    assert dolphin.cleanup_session(names[0], base, remove_files=True) and not executors[0].host_dir.exists()
+    assert not dolphin.cleanup_session(names[0], base)
+    foreign = Client().sandbox(name="not-dolphins").open()
+    assert dolphin.cleanup_all(base, remove_files=True) == 2
+    assert not executors[1].host_dir.exists() and foreign.run("print(1)").ok
+    foreign.close()
+    assert dolphin.cleanup_images() == 0
+    for executor in executors:
+        executor.cleanup()
+
+
+def test_one_step_at_a_time(base):
+    import threading
+    with DockerSandboxExecutor("busy", base) as executor:
+        started = threading.Event()
+        thread = threading.Thread(target=lambda: executor._box.run("import time; print(1, flush=True); time.sleep(20)", on_stdout=lambda _: started.set()))
+        thread.start()
+        assert started.wait(60)
+        with pytest.raises(ConflictError):
+            executor.execute_code("print(2)")
+        executor._box.interrupt()
+        thread.join()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent on Open Interpreter: a box that is kept, and its languages in it."""
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from compat_helpers import BINARY, ROOT
+from glovebox.compat import ironclaw
+from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
+from glovebox.errors import UsageError
+
+
+@pytest.fixture
+def manager(tmp_path):
+    with SandboxManager(tmp_path / "workspace") as made:
+        yield made
+
+
+@pytest.fixture
+def languages(manager):
+    """The two classes, on the box of this test."""
+    classes = [type(cls.__name__, (cls,), {"manager": manager, "__init__": cls.__init__}) for cls in (DockerPython, DockerShell)]
+    return [cls() for cls in classes]
+
+
+def text_of(messages):
+    return "".join(message["content"] for message in messages if message["type"] == "console")
+
+
+def test_the_box_is_kept(manager):
+    box = manager.get_or_create_container()
+    box.run("x = 1")
+    assert manager.get_or_create_container() is box and box.run("x").text == "1"
+
+
+def test_another_process_finds_it(manager):
+    """With a server that goes on: here the private one, asked by a second manager."""
+    other = SandboxManager(manager.workspace)
+    assert other.get_or_create_container().id == manager.get_or_create_container().id
+
+
+def test_a_new_one_when_it_has_died(manager):
+    first = manager.get_or_create_container()
+    first.client.delete_session(first.id)  # behind its back
+    second = manager.get_or_create_container()
+    assert second.id != first.id and second.run("1 + 1").text == "2"
+
+
+def test_stop_cleans_up_and_files_stay(manager):
+    box = manager.get_or_create_container()
+    box.run("open('/workspace/kept.txt', 'w').write('x')")
+    manager.stop_container()
+    manager.stop_container()
+    assert (manager.workspace / "kept.txt").read_text() == "x"
+    assert all(session.id != box.id for session in box.client.sessions())
+
+
+def test_files_belong_to_the_caller(manager):
+    manager.get_or_create_container().run("touch /workspace/mine", language="bash")
+    assert (manager.workspace / "mine").stat().st_uid == os.geteuid()
+
+
+def test_a_workspace_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        SandboxManager(tmp_path / "file" / "x").get_or_create_container()
+
+
+def test_python_streams_and_keeps_state(languages):
+    python, _ = languages
+    assert text_of(python.run("x = 20\nprint('one')\nprint('two')")) == "one\ntwo\n"
+    assert text_of(python.run("x + 22")) == "42\n"
+    assert "ZeroDivisionError" in text_of(python.run("1 / 0"))
+    pictures = [m for m in python.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()") if m["type"] == "image"]
+    assert pictures and pictures[0]["format"] == "base64.png"
+
+
+def test_shell(languages):
+    python, shell = languages
+    assert text_of(shell.run("echo out; echo err >&2; cd /tmp; pwd")).replace("err\n", "") == "out\n/tmp\n"
+    shell.run("echo shared > /workspace/f")
+    text_of(shell.run("echo shared > /workspace/f"))
+    assert text_of(python.run("print(open('/workspace/f').read(), end='')")) == "shared\n"
+    assert text_of(shell.run("cat /etc/shadow || echo none")).endswith("none\n")
+
+
+def test_stop_interrupts_and_terminate_forgets(languages):
+    python, _ = languages
+    text_of(python.run("kept = 1"))
+    messages = python.run("import time\nprint('begun', flush=True)\ntime.sleep(60)")
+    assert next(messages)["content"] == "begun\n"
+    threading.Timer(0.2, python.stop).start()
+    assert "KeyboardInterrupt" in text_of(messages)
+    assert text_of(python.run("kept")) == "1\n"
+    python.terminate()
+    assert "NameError" in text_of(python.run("kept"))
+    python.stop()  # nothing runs
+
+
+def test_errors_are_console_output(tmp_path):
+    (tmp_path / "file").write_text("")
+    broken = type("Broken", (DockerPython,), {"manager": SandboxManager(tmp_path / "file" / "x"), "__init__": DockerPython.__init__})()
+    assert "cannot be made" in text_of(broken.run("print(1)"))
+
+
+def test_verify(manager):
+    checks = verify(manager)
+    assert [check.held for check in checks] == [True] * 4, checks
+    assert not [name for name in os.listdir(manager.workspace) if name.startswith("verify-")]
+
+
+def test_the_command_proves_it(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "glovebox.compat.ironclaw"], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY), "IRONCLAW_WORKSPACE": str(tmp_path / "w")})
+    assert done.returncode == 0 and done.stdout.count("ok  ") == 4, done.stdout + done.stderr
+    done = subprocess.run([sys.executable, "-m", "glovebox.compat.ironclaw"], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY), "GLOVEBOX_BACKEND": "docker",
+                               "DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
+    assert done.returncode == 2 and "no engine listens" in done.stderr
+
+
+def test_inside_the_real_package(manager):
+    """Open Interpreter itself, in a virtual environment of the tests, runs both languages through computer.run()."""
+    python = os.environ.get("GLOVEBOX_OPEN_INTERPRETER")
+    if not python:
+        pytest.skip("open-interpreter is not installed ($GLOVEBOX_OPEN_INTERPRETER names a Python that has it)")
+    code = """
+from glovebox.compat.ironclaw import DockerPython, DockerShell
+from interpreter import interpreter
+computer = interpreter.computer
+computer.terminate()
+computer.languages = [DockerPython, DockerShell]
+def text(chunks): return "".join(c["content"] for c in chunks if c.get("format") == "output")
+print("A", text(computer.run("python", "import os; x = os.getuid(); print(x)")).strip())
+print("B", text(computer.run("python", "print(x + 1)")).strip())
+print("C", text(computer.run("shell", "id -u; cat /etc/shadow 2>/dev/null || echo none")).split())
+print("D", len([c for c in computer.run("python", "import matplotlib.pyplot as plt; plt.plot([1]); plt.show()") if c["type"] == "image"]))
+print("E", text(computer.run("python", "print(sum(range(10)))", stream=True)).strip())
+computer.terminate()
+"""
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY), "IRONCLAW_WORKSPACE": str(manager.workspace),
+                               "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": str(manager.workspace)})
+    lines = [line for line in done.stdout.splitlines() if line[:2] in ("A ", "B ", "C ", "D ", "E ")]
+    assert lines == ["A 1000", "B 1001", "C ['1000', 'none']", "D 1", "E 45"], done.stdout + done.stderr
+
+
+def test_the_default_manager_is_shared(monkeypatch, tmp_path):
+    monkeypatch.setenv("IRONCLAW_WORKSPACE", str(tmp_path / "shared"))
+    monkeypatch.setattr(SandboxManager, "_default", None)
+    python, shell = DockerPython(), DockerShell()
+    text_of(python.run("open('/workspace/a', 'w').write('b')"))
+    assert text_of(shell.run("cat /workspace/a")) == "b"
+    SandboxManager.default().stop_container()
+    assert ironclaw.SandboxManager.default() is SandboxManager.default()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A code-generating agent with a policy file."""
+import pytest
+
+from glovebox.compat.policy import ContainerManager, SandboxExecutor
+from glovebox.errors import PolicyError, UnenforceableError
+
+CONFIG = """
+cpu_count: 1
+mem_limit: 256m
+timeout: 20
+pids_limit: 32
+read_only: true
+network_mode: none
+cap_drop: [ALL]
+security_opt: [no-new-privileges]
+default_trust: standard
+trust_levels:
+  untrusted:
+    mem_limit: 64m
+    timeout: 5
+  trusted:
+    cpu_count: 2
+    mem_limit: "1g"
+    timeout: 120
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "sandbox.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture
+def manager():
+    with ContainerManager() as made:
+        yield made
+
+
+def test_a_container_is_hardened(manager):
+    box = manager.create_container("glovebox-python", {
+        "mem_limit": "128m", "nano_cpus": 500_000_000, "pids_limit": 16, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"], "read_only": True, "user": "1000",
+        "network_mode": "none", "environment": {"NAME": "value"}})
+    result = box.run("import os\nprint(os.environ['NAME'], os.getuid())\nprint([l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapBnd', 'NoNewPrivs'))])\n"
+                     "try:\n    open('/usr/x', 'w')\nexcept OSError as e:\n    print(e.strerror)")
+    assert result.stdout == "value 1000\n['0000000000000000', '1']\nRead-only file system\n", result
+    assert result.raw["limits"]["memory_bytes"] == 128 << 20 and result.raw["limits"]["cpu_milli"] == 500 and result.raw["limits"]["pids"] == 16
+
+
+@pytest.mark.parametrize("key, value", [("privileged", True), ("cap_add", ["SYS_ADMIN"]), ("cap_drop", []), ("read_only", False), ("user", "root"), ("user", "0:0"),
+                                        ("security_opt", ["seccomp=unconfined"]), ("volumes", ["/:/host"]), ("devices", ["/dev/kvm"])])
+def test_what_would_weaken_it_is_refused(manager, key, value):
+    with pytest.raises(PolicyError):
+        manager.create_container(runtime_configs={key: value})
+    assert manager.cleanup() == 0
+
+
+def test_the_whitelist_is_refused_and_never_ignored(manager):
+    with pytest.raises(UnenforceableError, match="whitelist"):
+        manager.create_container(runtime_configs={"network_mode": "whitelist"})
+
+
+def test_cleaning_up(manager):
+    boxes = [manager.create_container() for _ in range(3)]
+    assert manager.remove_container(boxes[0]) and not manager.remove_container(boxes[0])
+    boxes[1].delete()  # died by itself
+    assert manager.cleanup() >= 1 and manager.cleanup() == 0
+    left = {session.id for session in boxes[0].client.sessions()}
+    assert not left & {box.id for box in boxes if box.is_open}
+
+
+@pytest.mark.parametrize("trust, memory, cpus, timeout", [("untrusted", 64 << 20, 1000, 5), (None, 256 << 20, 1000, 20), ("trusted", 1 << 30, 2000, 120)])
+def test_limits_by_trust_level(config, trust, memory, cpus, timeout):
+    outcome = SandboxExecutor(config).execute("print(6 * 7)", trust)
+    assert outcome.success and outcome.output == "42\n" and outcome.violation is None
+    limits = outcome.security["limits"]
+    assert (limits["memory_bytes"], limits["cpu_milli"], limits["timeout_usec"]) == (memory, cpus, timeout * 1_000_000)
+    assert outcome.security["trust"] == (trust or "standard") and outcome.security["controls"]["seccomp"] == "enforced"
+    assert outcome.security["network"] == "none" and outcome.security["read_only"] is True
+
+
+def test_usage_is_seen_while_it_runs(config):
+    seen = []
+    outcome = SandboxExecutor(config).execute("import time\nx = bytearray(60 << 20)\nfor i in range(60 << 20 >> 12):\n    x[i << 12] = 1\ntime.sleep(2)", on_usage=seen.append)
+    assert outcome.success and len(seen) >= 2 and seen == outcome.samples
+    assert max(sample.memory_bytes for sample in seen) > 50 << 20, [sample.memory_bytes for sample in seen]
+    assert outcome.usage["memory_bytes"] > 50 << 20
+
+
+@pytest.mark.parametrize("code, violation", [("while True: pass", "timeout"), ("x = b'x' * (1 << 30)", "memory"),
+                                             ("import os\ntry:\n    for i in range(200):\n        if os.fork() == 0: os.read(os.pipe()[0], 1)\nfinally:\n    raise SystemExit(1)", "pids")])
+def test_violations_are_told(config, code, violation):
+    outcome = SandboxExecutor(config).execute(code, "untrusted", timeout=3 if violation == "timeout" else None)
+    assert not outcome.success and (outcome.violation == violation or (violation == "memory" and "MemoryError" in outcome.error)), outcome
+    assert outcome.message
+
+
+def test_a_failure_of_the_code_is_no_violation(config):
+    outcome = SandboxExecutor(config).execute("1 / 0")
+    assert not outcome.success and outcome.violation is None and "ZeroDivisionError" in outcome.error and outcome.verdict == "error"
+
+
+def test_a_wrong_file_is_told_with_its_place(tmp_path):
+    path = tmp_path / "sandbox.yaml"
+    path.write_text("mem_limit: much\n")
+    with pytest.raises(PolicyError, match="sandbox.yaml:1:12"):
+        SandboxExecutor(path).execute("print(1)")
+    with pytest.raises(PolicyError, match="nosuch"):
+        SandboxExecutor().execute("print(1)", "nosuch")
+
+
+def test_nothing_is_left(config):
+    from glovebox import Client
+    before = {session.id for session in Client().sessions()}
+    SandboxExecutor(config).execute("while True: pass", timeout=0.5)
+    assert {session.id for session in Client().sessions()} <= before
