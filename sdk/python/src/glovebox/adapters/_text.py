@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run, as a model reads it."""
+from __future__ import annotations
+
+from ..results import Result
+
+NAME = "run_python"
+DESCRIPTION = ("Runs Python code in a sandbox and returns what it prints, the value of its last expression, and errors. Variables and files in /sandbox last from one "
+               "call to the next. There is no network. Figures of matplotlib are returned as pictures.")
+TEXT_MAX = 50_000  # characters; what is left out is said
+
+PARAMETERS = {"type": "object", "properties": {"code": {"type": "string", "description": "the Python code to run"}}, "required": ["code"], "additionalProperties": False}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= TEXT_MAX:
+        return text
+    half = TEXT_MAX // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def text_of(result: Result) -> str:
+    """Output, value and errors as one text; never empty."""
+    parts = []
+    if result.stdout:
+        parts.append(result.stdout.rstrip("\n"))
+    if result.stderr:
+        parts.append("stderr:\n" + result.stderr.rstrip("\n"))
+    if result.text is not None and result.text != "None":
+        parts.append(result.text)
+    if result.error is not None:
+        parts.append(result.error.traceback.rstrip("\n"))
+    if result.verdict.kind not in ("ok", "error"):
+        parts.append(f"{result.verdict.kind}: {result.verdict.message}")
+    if not result.state_kept:
+        parts.append("The interpreter has ended: variables of earlier calls are gone.")
+    return _cut("\n".join(parts)) if parts else "(no output)"
