@@ -31,6 +31,13 @@ PATIENCE = 60
 SSE, NDJSON = "text/event-stream", "application/x-ndjson"
 
 
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=PATIENCE):
         super().__init__("localhost", timeout=timeout)
@@ -150,7 +157,7 @@ class Server:
         self.write_config({"listen": listen, "directory": str(self.state), **config})
         self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "GLOVEBOX_CONFIG_DIR": str(self.config),
                         "GLOVEBOX_RUNTIME_DIR": str(self.directory / "run"), "GLOVEBOX_STATE_DIR": str(self.state), **(environ or {})}
-        for name in ("GLOVEBOX_LIBEXEC_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"):
+        for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_RUNNER_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"):
             if name in os.environ:
                 self.environ.setdefault(name, os.environ[name])
 
@@ -215,8 +222,12 @@ class Server:
         return self._wait(patience)
 
     def kill(self):
+        """Kills it, and waits until nothing of it lives: that needs nobody's help."""
+        below = self.processes()
         self.process.kill()
-        return self._wait(PATIENCE)
+        status = self._wait(PATIENCE)
+        wait_for(lambda: not any(is_alive(pid) for pid in below), 20)
+        return status
 
     def _wait(self, patience):
         try:

@@ -326,9 +326,9 @@ const struct command commands[] = {
          .description = "Ends sessions with everything in them. What runs in one is cancelled.",
          .options = SET(session_rm_options, false), .words_max = WORDS_MANY, .examples = session_rm_examples,
          .function = command_session_rm},
-        {.name = "session", .sub = "files", .usage = "ls | get | put | rm | pull | push SESSION [PATH...]",
+        {.name = "session", .sub = "files", .usage = "ACTION SESSION [PATH...]",
          .summary = "files of a session's workspace",
-         .description = "ls SESSION [DIRECTORY]: lists. get SESSION PATH [FILE]: a file out of the workspace, to standard output without FILE. put SESSION FILE "
+         .description = "Actions: ls SESSION [DIRECTORY] lists. get SESSION PATH [FILE]: a file out of the workspace, to standard output without FILE. put SESSION FILE "
                         "[PATH]: a file into it; - is standard input. rm SESSION PATH...: removes. pull SESSION DIRECTORY [PATH]: all of it, or of PATH in it, into a "
                         "new directory here. push SESSION DIRECTORY [PATH]: what is in a directory here into it. Links are not carried.",
          .options = SET(session_files_options, false), .words_max = WORDS_MANY, .completion = COMPLETE_WORDS,

@@ -146,7 +146,9 @@ static int add_environment(struct buffer *out)
         return r < 0 ? r : buffer_add_string(out, ".It Ev GLOVEBOX_CONFIG_DIR\nthe directory of the files below\n"
                                                   ".It Ev GLOVEBOX_LIBEXEC_DIR\nthe directory of the helper programs\n"
                                                   ".It Ev GLOVEBOX_CGROUP\nthe control group below which those of boxes are made\n"
-                                                  ".It Ev GLOVEBOX_RUNTIME_DIR\nthe directory of the socket of\n.Cm warm\n"
+                                                  ".It Ev GLOVEBOX_TOKEN\nthe token for a server over TCP\n"
+                                                  ".It Ev GLOVEBOX_RUNTIME_DIR\nthe directory of the sockets of\n.Cm serve\nand\n.Cm warm\n"
+                                                  ".It Ev GLOVEBOX_STATE_DIR\nthe directory of the journal and tokens of\n.Cm serve\n"
                                                   ".It Ev NO_COLOR\nno colours in messages\n.El\n");
 }
 
@@ -157,8 +159,9 @@ static int add_files(struct buffer *out)
                                       ".It Pa " GLOVEBOX_CONFDIR "/sandbox.yaml\nthe policy: limits, mounts and trust levels\n"
                                       ".It Pa " GLOVEBOX_CONFDIR "/languages.yaml\nthe languages and their commands\n"
                                       ".It Pa " GLOVEBOX_CONFDIR "/templates.yaml\nPython processes that are warmed ahead\n"
+                                      ".It Pa " GLOVEBOX_CONFDIR "/server.yaml\nthe configuration of\n.Cm serve\n"
                                       ".It Pa ~/.local/state/glovebox/history\nwhat was typed at the prompt of\n.Cm repl\n"
-                                      ".It Pa " GLOVEBOX_LIBEXECDIR "\nthe warden, which makes boxes, and the probe of\n.Cm verify\n"
+                                      ".It Pa " GLOVEBOX_LIBEXECDIR "\nthe warden, which makes boxes, the server, and the probe of\n.Cm verify\n"
                                       ".El\n");
 }
 

@@ -238,7 +238,7 @@ static int resume(struct loop *l, gb_error *err)
         bool is_known = l->remote->run[0] != '\0';
         int r = -ECONNRESET;
 
-        if (!is_known || err->code != GB_E_LOST)
+        if (!is_known || (err->code != GB_E_LOST && err->code != GB_E_UNAVAILABLE))
                 return -ECONNRESET;
         while (r < 0 && l->resumes < RESUMES_MAX && l->cancels < 2) {
                 if (l->resumes++ > 0)

@@ -106,6 +106,7 @@ struct journal_end {
         const char *peaks;    /* for the audit; NULL: none */
         const char *controls;
         uint64_t t_usec;
+        struct journal_run *ret_run; /* the record as it is then, without its result; NULL: nobody wants it */
 };
 int journal_run_end(struct journal *j, const char *run, const struct journal_end *end, gb_error *err);
 

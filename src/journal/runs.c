@@ -197,6 +197,22 @@ struct run_end {
         bool found;
 };
 
+/* What who reads the record would find. */
+static void tell_end(const struct underway *e, const struct journal_end *end, uint64_t ended_usec)
+{
+        struct journal_run *run = end->ret_run;
+
+        if (!run)
+                return;
+        *run = e->run;
+        run->result = NULL;
+        run->state = JOURNAL_ENDED;
+        run->ended_usec = ended_usec;
+        run->next_seq++;
+        run->failed = !end->verdict;
+        snprintf(run->verdict, sizeof(run->verdict), "%s", end->verdict ? end->verdict : "");
+}
+
 static int write_end(struct journal *j, void *args)
 {
         struct run_end *end = args;
@@ -205,10 +221,12 @@ static int write_end(struct journal *j, void *args)
         end->found = e;
         if (!e)
                 return SQLITE_OK;
+        uint64_t now = journal_now();
         int r = journal_begin(j);
-        r = journal_commit(j, r != SQLITE_OK ? r : journal_run_write_end(j, e, end->end, journal_now()));
+        r = journal_commit(j, r != SQLITE_OK ? r : journal_run_write_end(j, e, end->end, now));
         if (r != SQLITE_OK)
                 return r;
+        tell_end(e, end->end, now);
         j->events++;
         underway_remove(j, e);
         free(e);

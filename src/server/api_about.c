@@ -82,24 +82,15 @@ static json_t *policy_to_json(const struct policy *p)
                          p->network_mode == NETWORK_HOST ? "host" : "none", "read_only", p->read_only, "warm", p->warm);
 }
 
-/* From the file as it is now, so that it is seen what the next start would take; what counts is what was read. */
 void api_policies(struct request *r)
 {
-        _cleanup_(policy_levels_done) struct policy_levels levels = {0};
+        const struct policy_levels *levels = &r->server->levels;
         _cleanup_json_ json_t *list = json_array();
-        gb_error err = {0};
 
         if (!is_plain(r))
                 return;
-        if (policy_load_levels(r->server->config.policy_file, &levels, &err) < 0) {
-                reply_error(r, &err);
-                return;
-        }
-        for (size_t i = 0; i < levels.n; i++) {
-                const struct policy *p = levels.rows[i], *used = NULL;
-                (void)live_policy(r->server->live, p->trust, &used, NULL);
-                json_array_append_new(list, policy_to_json(used ? used : p));
-        }
+        for (size_t i = 0; i < levels->n; i++)
+                json_array_append_new(list, policy_to_json(levels->rows[i]));
         reply_json(r, 200, json_pack("{s:s, s:O}", "default", r->server->policy->trust, "policies", list));
 }
 

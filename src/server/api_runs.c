@@ -110,20 +110,15 @@ static void run_here(struct request *r, struct run_job *job_taken)
         _cleanup_run_job_ struct run_job *job = job_taken;
         _cleanup_live_run_ struct live_run *live = live_run_ref(job->run);
         struct live *l = r->server->live;
-        _cleanup_journal_run_ struct journal_run run = {0};
-        gb_error err = {0};
 
         job->keep_result = true;
         uint64_t watch = job->order.cancel_on_disconnect ? live_watch_client(l, request_gone_fd(r), live, true) : 0;
         run_job_execute(job);
         live_unwatch(l, watch);
-        if (job->status < 0) {
+        if (job->status < 0)
                 refuse(r, &job->error);
-                return;
-        }
-        /* A journal that is full may have removed it already. */
-        bool there = get_run(r, live->id, &run, &err) == 0;
-        reply_json(r, 200, run_to_json(there ? &run : &job->record, TAKE_PTR(job->result)));
+        else
+                reply_json(r, 200, run_to_json(&job->record, TAKE_PTR(job->result)));
 }
 
 /* What the first request with this key has begun. */

@@ -295,25 +295,11 @@ static int check_all(struct unpacking *u, int in, gb_error *err)
 
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "out of memory");
-        r = in >= 0 ? once(u, in, false, err) : take_all(u, err);
+        r = once(u, in, false, err);
         uint64_t inodes = path_set_size(u->set);
         path_set_free(u->set);
         u->set = NULL;
         return r < 0 ? r : session_room(u->session, u->room_bytes, inodes, err);
-}
-
-int archive_check_records(struct session *s, const char *path, int records_fd, struct archive_totals *ret, char *ret_entry, gb_error *err)
-{
-        _cleanup_free_ struct unpacking *u = malloc(sizeof(*u));
-        char checked[HOST_PATH_MAX];
-
-        int r = u ? unpacking_init(u, s, path, checked, ret_entry, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        if (r < 0)
-                return r;
-        u->fd = records_fd;
-        r = check_all(u, -1, err);
-        *ret = u->totals;
-        return r;
 }
 
 int archive_unpack(struct session *s, const char *path, int fd, struct archive_totals *ret, char *ret_entry, gb_error *err)

@@ -21,10 +21,6 @@ struct archive_totals {
  * before the first file is written. An entry that is refused is named in *ret_entry (HOST_PATH_MAX bytes; empty: it is about none). */
 int archive_unpack(struct session *s, const char *path, int fd, struct archive_totals *ret, char *ret_entry, gb_error *err);
 
-/* The same for one who has the records instead of the program that makes them; of a check. For tests. */
-struct archive_check;
-int archive_check_records(struct session *s, const char *path, int records_fd, struct archive_totals *ret, char *ret_entry, gb_error *err);
-
 /* ---- out ---- */
 
 #define TAR_BLOCK_BYTES 512

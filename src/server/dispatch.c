@@ -96,6 +96,21 @@ void dispatch_late(struct request *r)
         finish(r);
 }
 
+/* "; q=0", "; q=0.0": it says that it does not want this. */
+static bool is_unwanted(const char *item, size_t size)
+{
+        const char *end = item + size, *p = memchr(item, ';', size);
+
+        for (; p; p = memchr(p, ';', (size_t)(end - p))) {
+                do
+                        p++;
+                while (p < end && (*p == ' ' || *p == '\t'));
+                if (end - p >= 3 && strncasecmp(p, "q=0", 3) == 0)
+                        return p + 3 + strspn(p + 3, ".0") >= end || strchr(" \t;", p[3 + strspn(p + 3, ".0")]);
+        }
+        return false;
+}
+
 /* What the client wants to read: the first of its types that we write. */
 static enum answer_kind answer_of(const struct request *r)
 {
@@ -114,8 +129,8 @@ static enum answer_kind answer_of(const struct request *r)
                 for (const char *p = accept; *p;) {
                         p += strspn(p, " \t,");
                         size_t item = strcspn(p, ","), size = strcspn(p, ",; \t");
-                        bool never = memmem(p, item, ";q=0", 4) && !memmem(p, item, ";q=0.", 5);
-                        for (size_t i = 0; i < ARRAY_SIZE(kinds) && !never; i++)
+                        bool wanted = !is_unwanted(p, item);
+                        for (size_t i = 0; i < ARRAY_SIZE(kinds) && wanted; i++)
                                 if (size == strlen(kinds[i].type) && strncasecmp(p, kinds[i].type, size) == 0)
                                         return kinds[i].kind;
                         any |= size > 0;

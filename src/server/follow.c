@@ -136,6 +136,9 @@ void follow_stream(struct request *r, const char *run, uint64_t from, struct liv
         int status = reply_stream_begin(r);
         if (status == 0)
                 status = send_all(&f, run, live);
+        /* Who watches for that may be later than we are, and is about to be told that nobody needs it any more. */
+        if (cancel && live && (status == -EPIPE || request_is_gone(r)))
+                live_run_cancel(live, true);
         if (status == 0)
                 (void)reply_end(r);
         else

@@ -393,6 +393,7 @@ void loop_watch_queue(struct loop *l)
 int loop_run(struct loop *l, gb_error *err)
 {
         l->thread = pthread_self();
+        (void)pthread_setname_np(l->thread, "loop");
         if (event_base_dispatch(l->base) < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "the loop has failed: %s", strerror(errno));
         return 0;

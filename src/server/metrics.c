@@ -10,6 +10,7 @@
 #include "server/routes.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "server/workers.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -141,9 +142,6 @@ static const struct {
         [METRICS_SESSIONS] = {"glovebox_sessions_opened_total", "Sessions that were opened."},
         [METRICS_JOURNAL_ERRORS] = {"glovebox_journal_errors_total", "Writes to the journal that failed."},
         [METRICS_CONNECTIONS] = {"glovebox_connections", "Connections now."},
-        [METRICS_THREADS] = {"glovebox_worker_threads", "Worker threads now."},
-        [METRICS_THREADS_BUSY] = {"glovebox_worker_threads_busy", "Worker threads with something to do."},
-        [METRICS_QUEUED] = {"glovebox_requests_waiting", "Requests that wait for a thread."},
 };
 
 static int add_head(struct buffer *b, const char *name, const char *type, const char *help)
@@ -239,8 +237,10 @@ static int add_state(struct buffer *b, struct server *s)
 {
         struct live_counts counts = {0};
         struct journal_stats journal = {0};
+        struct workers_counts workers = {0};
 
         live_count(s->live, NULL, &counts);
+        workers_count(s->workers, &workers);
         (void)journal_stats(s->journal, &journal, NULL); /* zeros when it cannot be read: its errors are counted */
         int r = add_number(b, "glovebox_sessions", "gauge", "Sessions that live.", (int64_t)counts.sessions);
         if (r == 0)
@@ -254,6 +254,12 @@ static int add_state(struct buffer *b, struct server *s)
         if (r == 0)
                 r = add_number(b, "glovebox_journal_removed_runs_total", "counter", "Records that were removed for its limits.",
                                (int64_t)journal.removed_runs);
+        if (r == 0)
+                r = add_number(b, "glovebox_worker_threads", "gauge", "Worker threads.", (int64_t)workers.threads);
+        if (r == 0)
+                r = add_number(b, "glovebox_worker_threads_busy", "gauge", "Worker threads with something to do.", (int64_t)workers.busy);
+        if (r == 0)
+                r = add_number(b, "glovebox_requests_waiting", "gauge", "Requests that wait for a thread.", (int64_t)workers.waiting);
         if (r == 0)
                 r = add_number(b, "glovebox_ready", "gauge", "1 when new work is taken.", atomic_load(&s->state) == SERVER_READY);
         return r;

@@ -27,10 +27,7 @@ enum metrics_number {
         METRICS_UNAVAILABLE,   /* 503 of admission */
         METRICS_SESSIONS,      /* that were opened */
         METRICS_JOURNAL_ERRORS,
-        METRICS_CONNECTIONS,   /* from here on they go up and down */
-        METRICS_THREADS,       /* worker threads */
-        METRICS_THREADS_BUSY,
-        METRICS_QUEUED,        /* requests that wait for a thread */
+        METRICS_CONNECTIONS,   /* this one goes up and down */
         METRICS_NUMBERS,
 };
 

@@ -59,10 +59,11 @@ static int make_session(struct run_job *job, const struct caller *caller, gb_err
 {
         struct run_order *o = &job->order;
         struct live_session_request q = {
-                .caller = caller, .policy = TAKE_PTR(o->policy), .template = o->template, .workspace = o->workspace, .one_shot = true,
+                .caller = caller, .policy = o->policy, .template = o->template, .workspace = o->workspace, .one_shot = true,
                 .idle_usec = UINT64_MAX, .lifetime_usec = UINT64_MAX,
         };
 
+        o->policy = NULL; /* it is taken */
         return live_session_new(job->server->live, &q, &job->session, err);
 }
 
@@ -317,12 +318,9 @@ static void end_result(struct run_job *job, struct result *result)
         }
         struct journal_end end = {
                 .verdict = verdict_name(result->verdict.kind), .event = text, .result = text, .peaks = peaks, .controls = controls,
-                .t_usec = result->setup_usec + result->facts.wall_usec,
+                .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
         };
         job->status = write_end(job, &end, &job->error);
-        job->record.state = JOURNAL_ENDED;
-        job->record.ended_usec = live_wall_usec();
-        job->record.next_seq = job->run->next_seq + 1;
         metrics_run(job->server->metrics, end.verdict, result->facts.wall_usec);
         if (job->status == 0 && job->keep_result)
                 job->result = TAKE_PTR(whole);

@@ -38,7 +38,7 @@ struct run_job {
         struct context *context;      /* taken from the session; NULL: a fresh program */
         struct run_order order;
         int input_fd; /* the engine's end of an interactive run's standard input */
-        struct journal_run record; /* as it was begun; at the end with what is known of that */
+        struct journal_run record; /* as it was begun, and then as it has ended */
         bool in_session;  /* not a box of its own */
         bool keep_result; /* somebody waits for it */
 

@@ -32,11 +32,14 @@ json_t *time_to_json(uint64_t usec)
 
 static json_t *hash_to_json(const uint8_t *hash)
 {
-        char text[2 * JOURNAL_HASH_BYTES + 1];
+        static const char digits[] = "0123456789abcdef";
+        char text[2 * JOURNAL_HASH_BYTES];
 
-        for (size_t i = 0; i < JOURNAL_HASH_BYTES; i++)
-                snprintf(text + 2 * i, 3, "%02x", hash[i]);
-        return json_string(text);
+        for (size_t i = 0; i < JOURNAL_HASH_BYTES; i++) {
+                text[2 * i] = digits[hash[i] >> 4];
+                text[2 * i + 1] = digits[hash[i] & 15];
+        }
+        return json_stringn(text, sizeof(text));
 }
 
 static json_t *text_or_null(const char *text)

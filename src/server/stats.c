@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "server/metrics.h"
 #include "server/run_object.h"
+#include "server/workers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -173,15 +174,17 @@ static json_t *server_to_json(struct server *server, const char *tenant, bool wh
 {
         struct live_counts counts = {0};
         struct process_numbers p = {0};
+        struct workers_counts workers = {0};
 
         live_count(server->live, tenant, &counts);
+        workers_count(server->workers, &workers);
         if (whole)
                 process_numbers(&p);
         uint64_t now = wall_usec();
         return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uptime", json_rate((double)grown(now, server->started_usec) / 1e6),
                          "sessions", json_number(counts.sessions), "runs", json_number(counts.runs), "memory_limit_bytes", json_number(counts.memory_bytes),
                          "connections", whole ? json_integer(metrics_get(server->metrics, METRICS_CONNECTIONS)) : json_null(),
-                         "threads", whole ? json_integer(metrics_get(server->metrics, METRICS_THREADS)) : json_null(),
+                         "threads", whole ? json_number(workers.threads) : json_null(),
                          "memory_bytes", whole ? json_number(p.resident_bytes) : json_null(),
                          "descriptors", whole ? json_number(p.descriptors) : json_null());
 }

@@ -251,6 +251,30 @@ static void test_streams(void **state)
         assert_string_equal(c.body, "{}");
 }
 
+/* The first of the client's types that we write. */
+static void test_accept(void **state)
+{
+        static const struct {
+                const char *accept, *type;
+        } rows[] = {
+                {"*/*", "application/json"}, {"", "application/json"}, {"application/*", "application/json"}, {"text/html, */*;q=0.1", "application/json"},
+                {"text/event-stream;q=0, application/x-ndjson", "application/x-ndjson"}, {"text/event-stream ; q=0.000, */*", "application/json"},
+                {"text/event-stream; a=b; q=0 , application/x-ndjson; q=0.001", "application/x-ndjson"}, {"TEXT/Event-Stream;q=0.0001", "text/event-stream"},
+                {"text/event-stream;q=1", "text/event-stream"}, {"text/event-streams, application/x-ndjson", "application/x-ndjson"}, {",, application/json", "application/json"},
+                {"text/html\r\nAccept: application/x-ndjson", "application/x-ndjson"}, {"text/html;q=0", NULL}, {"text/*", NULL}, {"*/*;q=0", NULL},
+        };
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                char text[512], expected[128];
+                snprintf(text, sizeof(text), "GET /stream HTTP/1.1\r\n" HOST "Accept: %s\r\n\r\n", rows[i].accept);
+                _cleanup_answer_ struct answer a = ask(*state, text);
+                snprintf(expected, sizeof(expected), "\r\nContent-Type: %s\r\n", rows[i].type ? rows[i].type : "application/json");
+                if (a.status != (rows[i].type ? 200 : 406) || !strstr(a.head, expected))
+                        print_error("%s gives %s\n", rows[i].accept, a.head);
+                assert_int_equal(a.status, rows[i].type ? 200 : 406);
+                assert_non_null(strstr(a.head, expected));
+        }
+}
+
 static void test_large_answers(void **state)
 {
         _cleanup_close_ int fd = fixture_connect_tcp(*state);
@@ -452,7 +476,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_answer), TEST(test_keep_alive), TEST(test_pipeline), TEST(test_byte_by_byte), TEST(test_half_closed_client_is_answered), TEST(test_old_http),
-                TEST(test_head), TEST(test_refused), TEST(test_allow), TEST(test_cut), TEST(test_streams), TEST(test_large_answers), TEST(test_bodies), TEST(test_continue),
+                TEST(test_head), TEST(test_refused), TEST(test_allow), TEST(test_cut), TEST(test_streams), TEST(test_accept), TEST(test_large_answers), TEST(test_bodies), TEST(test_continue),
                 TEST(test_refused_body_is_answered), TEST(test_gone), TEST(test_flood_while_working), TEST(test_full_pool), TEST(test_drain), TEST(test_stop),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

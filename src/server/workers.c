@@ -109,6 +109,7 @@ static void *worker_main(void *data)
         struct worker *self = data;
         struct workers *w = self->workers;
 
+        (void)pthread_setname_np(pthread_self(), "worker");
         for (;;) {
                 self->task.f(self->task.data);
                 pthread_mutex_lock(&w->lock);

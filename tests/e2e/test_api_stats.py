@@ -126,7 +126,7 @@ def test_all(server, session):
     stats = server.get("/v1/stats").expect(200).json
     assert {(s["session"], s["run"]) for s in stats["samples"]} == {(session, None), (None, run)}
     about = stats["server"]
-    assert about["sessions"] >= 1 and about["runs"] >= 1 and about["uptime"] > 0 and about["memory_bytes"] > 1 << 20 and about["connections"] >= 1
+    assert about["sessions"] >= 1 and about["runs"] >= 1 and about["uptime"] > 0 and about["memory_bytes"] > 1 << 20 and about["connections"] >= 1 and about["threads"] >= 2
     with server.get("/v1/stats?interval=0.1", stream=True) as stream:
         pages = [page for page, _ in zip(stream, range(3))]
     assert all(page["event"] == "stats" and len(page["samples"]) == 2 for page in pages)
@@ -208,6 +208,7 @@ def test_metrics(server):
     assert grown("glovebox_received_bytes_total") > 0 and grown("glovebox_sent_bytes_total") > 0
     assert after["glovebox_journal_bytes"] > 0 and after["glovebox_journal_runs"] >= 2
     assert after["glovebox_sessions"] == 0 and after["glovebox_runs"] == 0 and after["glovebox_ready"] == 1
+    assert after["glovebox_worker_threads"] >= after["glovebox_worker_threads_busy"] >= 1
     assert after["glovebox_connections"] >= 1 and after["process_open_fds"] > 5
     buckets = [v for k, v in after.items() if k.startswith("glovebox_run_duration_seconds_bucket")]
     assert buckets == sorted(buckets)

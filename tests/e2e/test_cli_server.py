@@ -232,7 +232,7 @@ def test_the_command_is_killed(service):
     process = start_and_wait(service, "-c", LOOP)
     process.kill()
     process.communicate()
-    assert wait_until(lambda: service.runs()[0].get("verdict") == "cancelled", 30), service.runs()[0]
+    assert wait_until(lambda: service.runs()[0].get("verdict") == "cancelled", 30), json.dumps(service.runs()[0]) + service.log()
     assert service.json("ps")["runs"] == []
 
 

@@ -8,6 +8,7 @@ import pathlib
 import resource
 import select
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from conftest import USER, needs_root  # noqa: E402
 from server import PATIENCE, Server, wait_for  # noqa: E402
 
 HOST = b"Host: localhost\r\n"
@@ -440,6 +442,30 @@ def test_large_code_is_taken(server):
     """What is allowed is allowed: a body that goes through a file."""
     code = "x = '" + "y" * 4000000 + "'\nprint(len(x))"
     assert server.post("/v1/runs", {"code": code}).result["stdout"] == "4000000\n"
+
+
+# ---- 200: whose the unix socket is ----
+
+@needs_root
+def test_200_other_users_are_turned_away(server):
+    """The socket's mode keeps them out; when somebody opens that, the server still looks who they are."""
+    assert server.socket.stat().st_mode & 0o777 == 0o600
+    ask = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ns.sendall(b'GET /v1/info HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n')\n" \
+          "while True:\n    data = s.recv(65536)\n    if not data: break\n    sys.stdout.buffer.write(data)\n"
+
+    def as_user(user):
+        return subprocess.run([sys.executable, "-c", ask, str(server.socket)], user=user, group=user, extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=PATIENCE, cwd="/", check=False)
+
+    assert b"PermissionError" in as_user(USER).stderr
+    server.socket.chmod(0o666)
+    try:
+        refused = as_user(USER)
+        assert refused.stdout.startswith(b"HTTP/1.1 403 ") or b"BrokenPipe" in refused.stderr, refused
+        for user in (0, server.uid):
+            assert as_user(user).stdout.startswith(b"HTTP/1.1 200 "), user
+    finally:
+        server.socket.chmod(0o600)
 
 
 # ---- answers ----

@@ -10,15 +10,21 @@ import pytest
 from conftest import BINARY, ROOT
 
 BUILD = BINARY.resolve().parents[2]
-VERBS = ["run", "repl", "doctor", "verify", "languages", "policy", "completion", "help"]
+VERBS = ["run", "repl", "doctor", "verify", "languages", "templates", "warm", "serve", "token", "audit", "ps", "stats", "top", "logs", "session", "clean",
+         "policy", "completion", "help"]
+GROUPS = {"policy": ["show", "check"], "token": ["create", "list", "revoke"], "session": ["create", "exec", "ls", "show", "rm", "files"]}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help(own_box, verb):
-    a, b = own_box.call("help", verb), own_box.call(verb, *(["show"] if verb == "policy" else []), "--help")
-    assert a.returncode == b.returncode == 0 and b"Usage: glovebox" in b.out
-    assert a.err == b.err == b""
-    assert max(map(len, b.out.decode().splitlines())) <= 80
+    a = own_box.call("help", verb)
+    assert a.returncode == 0 and a.err == b"" and b"Usage: glovebox" in a.out
+    for sub in GROUPS.get(verb, [None]):
+        words = [verb, sub] if sub else [verb]
+        b = own_box.call(*words, "--help")
+        assert b.returncode == 0 and b"Usage: glovebox " + " ".join(words).encode() in b.out and b.err == b""
+        assert b"\nExamples:\n" in b.out and b.out == own_box.call("help", *words).out
+        assert max(map(len, b.out.decode().splitlines())) <= 80, max(b.out.decode().splitlines(), key=len)
 
 
 def test_overview(own_box):
@@ -33,7 +39,7 @@ def test_overview(own_box):
 
 def test_exit_codes_page(own_box):
     text = own_box.call("help", "exit-codes").out.decode()
-    for number in (110, 111, 112, 113, 114, 115, 116, 118, 119, 120, 121, 122, 123, 124, 130, 141):
+    for number in (*range(100, 110), 110, 111, 112, 113, 114, 115, 116, 118, 119, 120, 121, 122, 123, 124, 130, 141):
         assert f"  {number}  " in text
 
 
@@ -58,6 +64,17 @@ def test_bash_completion_completes(own_box):
     script = f'. {path}; COMP_WORDS=(glovebox run --tim); COMP_CWORD=2; COMP_LINE="glovebox run --tim"; COMP_POINT=${{#COMP_LINE}}; _glovebox glovebox --tim run; echo "${{COMPREPLY[@]}}"'
     done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True)
     assert "--timeout" in done.stdout, done
+
+
+@pytest.mark.parametrize("words, found", [("session ", "exec"), ("session files p", "pull push put"), ("token create --sc", "--scope"), ("top --sort ", "cpu"),
+                                          ("serve --li", "--listen"), ("ps --a", "--all")])
+def test_bash_completion_of_groups(own_box, words, found):
+    path = own_box.directory() / "completion"
+    path.write_bytes(own_box.call("completion", "bash").out)
+    typed = ["glovebox", *words.split(" ")]
+    script = f'. {path}; COMP_WORDS=({" ".join(w or chr(34) * 2 for w in typed)}); COMP_CWORD={len(typed) - 1}; _glovebox; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True)
+    assert set(found.split()) <= set(done.stdout.split()), done
 
 
 def test_manual(own_box):

@@ -15,6 +15,7 @@ import pytest
 
 from conftest import wait_until
 from file_fixtures import GZIP, Workspace, files_server, tar_link, tar_of, workspace
+from server import BUILD, Server
 
 MIB = 1 << 20
 
@@ -163,6 +164,72 @@ def test_damaged(workspace):
             workspace.server.delete(f"{workspace.address}/files/{entry['name']}?recursive=true") if entry["name"].isascii() and entry["name"].isalnum() else None
     assert {200, 400} <= statuses
     assert workspace.server.get("/readyz").status == 200
+
+
+# What reads archives was taken over: it writes any records (src/server/archive_record.h) it likes.
+LIAR = """#!/usr/bin/python3
+import os, struct, sys
+FILE, DIRECTORY, REFUSED, BROKEN, MANY, END = range(6)
+def record(kind, text=b'', size=0, mode=0o644, magic=0x67627861, text_size=None):
+    os.write(1, struct.pack('=IIIIQ', magic, kind, mode, len(text) if text_size is None else text_size, size) + text)
+unpack = sys.argv[1] == 'unpack'
+while os.read(0, 1 << 20): pass
+lie = open({lie!r}).read()
+if lie == 'magic': record(FILE, b'x', magic=1)
+if lie == 'length': record(FILE, b'x', text_size=1 << 31)
+if lie == 'half': os.write(1, b'axbg')
+if lie == 'nothing': pass
+if lie == 'kind': record(77, b'x')
+if lie == 'NUL': record(FILE, b'good\\0../evil', 0)
+if lie == 'up': record(FILE, b'../evil', 1); os.write(1, b'x')
+if lie == 'absolute': record(FILE, b'/tmp/glovebox-evil', 1); os.write(1, b'x')
+if lie == 'empty': record(FILE, b'', 1)
+if lie == 'itself': record(FILE, b'.', 1); os.write(1, b'x')
+if lie == 'size': record(FILE, b'x', (1 << 64) - 1)
+if lie == 'sum':
+    for i in range(3): record(FILE, b'%d' % i, (1 << 63))
+if lie == 'directory': record(DIRECTORY, b'd', 5)
+if lie == 'many':
+    for i in range(300000): record(FILE, b'%d' % i)
+if lie == 'second time up': record(FILE, b'../evil' if unpack else b'x', 0)
+if lie == 'second time more':
+    record(FILE, b'x', (1 << 40) if unpack else 1)
+if lie == 'short': record(FILE, b'x', 100); os.write(1, b'only this' if unpack else b'')
+if lie == 'mode': record(DIRECTORY, b'd', mode=0o7777); record(FILE, b'd/f', mode=0xffffffff)
+if lie == 'refusal': record(REFUSED, b'n' * 4096)
+if lie != 'short': record(END)
+"""
+LIES = ["magic", "length", "half", "nothing", "kind", "NUL", "up", "absolute", "empty", "itself", "size", "sum", "directory", "many", "second time up", "second time more", "short", "mode", "refusal"]
+
+
+@pytest.fixture(scope="module")
+def lied_to(binary, session_dir):
+    """A server whose reader of archives is the enemy's."""
+    place = session_dir / "libexec"
+    place.mkdir(mode=0o755)
+    for part, name in (("warden", "glovebox-warden"), ("runner", "glovebox-probe"), ("server", "glovebox-server")):
+        os.symlink(BUILD / "src" / part / name, place / name)
+    (place / "glovebox-archive").write_text(LIAR.format(lie=str(place / "lie")))
+    (place / "glovebox-archive").chmod(0o755)
+    with Server(environ={"GLOVEBOX_LIBEXEC_DIR": str(place)}) as server:
+        yield server, place / "lie"
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_reader_that_lies(lied_to, lie):
+    server, file = lied_to
+    file.write_text(lie)
+    file.chmod(0o644)
+    space = Workspace(server, policy={"disk_limit": "2m", "inode_limit": 1000})
+    answer = space.unpack(tar_of(GOOD))
+    harmless = {"nothing": 200, "mode": 200}
+    assert answer.status == harmless.get(lie) or (lie not in harmless and answer.status in (400, 507)), answer.explain()
+    entries = {e["name"]: e["mode"] for e in space.list().json["entries"]}
+    assert entries in ({}, {"d": "0777"}), entries
+    if lie == "mode":
+        assert space.list("d").json["entries"][0]["mode"] == "0777"
+    assert not os.path.exists("/tmp/glovebox-evil") and server.get("/readyz").status == 200
+    space.close()
 
 
 def readers(server):

@@ -22,6 +22,7 @@
 struct entry {
         struct template_key key;
         int channel; /* readable when it has ended */
+        bool starting; /* somebody does that just now, without the lock: its imports may take seconds, and others want other templates */
         char note[TEMPLATE_WHY_MAX];
         uint64_t again_usec; /* it could not be started: not tried before this */
         char why[TEMPLATE_WHY_MAX];
@@ -33,9 +34,10 @@ struct entry {
 
 static struct {
         pthread_mutex_t mutex;
+        pthread_cond_t started; /* one of them, or not */
         struct entry entries[TEMPLATES_MAX];
         size_t n;
-} known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} known = {.mutex = PTHREAD_MUTEX_INITIALIZER, .started = PTHREAD_COND_INITIALIZER};
 
 /* Two fronts that mean the same template have the same key: its name and a hash of all that makes it. */
 void template_make_key(const struct template *t, struct template_key *ret)
@@ -177,6 +179,45 @@ static struct entry *find(const struct template_key *key)
         return NULL;
 }
 
+/* With the lock: that of the key, which nobody starts; a new one when there is none; NULL: there are too many. */
+static struct entry *find_settled(const struct template_key *key)
+{
+        struct entry *e = find(key);
+
+        while (e && e->starting) {
+                pthread_cond_wait(&known.started, &known.mutex);
+                e = find(key);
+        }
+        if (!e && known.n < TEMPLATES_MAX) {
+                e = &known.entries[known.n++];
+                *e = (struct entry){.key = *key, .channel = -1};
+        }
+        return e;
+}
+
+/* With the lock, which is given up meanwhile: the entry may have moved, or been forgotten. */
+static int start_entry(const struct template *t, const struct native_host *host, struct entry *e, char *why)
+{
+        struct entry fresh = {.key = e->key, .channel = -1};
+
+        e->channel = safe_close(e->channel);
+        e->starting = true;
+        pthread_mutex_unlock(&known.mutex);
+        uint64_t began = monotonic_usec();
+        int r = start(t, host, &fresh, why);
+        uint64_t now = monotonic_usec();
+        fresh.again_usec = r < 0 ? now + (now - began) * AGAIN_AFTER_TIMES : 0;
+        memcpy(fresh.why, why, TEMPLATE_WHY_MAX);
+        pthread_mutex_lock(&known.mutex);
+        e = find(&fresh.key);
+        if (e)
+                *e = fresh;
+        else
+                safe_close(fresh.channel);
+        pthread_cond_broadcast(&known.started);
+        return r;
+}
+
 int template_ensure(const struct template *t, const struct native_host *host, bool start_it, struct template_key *ret_key,
                     char note[static TEMPLATE_WHY_MAX], char why[static TEMPLATE_WHY_MAX])
 {
@@ -187,11 +228,7 @@ int template_ensure(const struct template *t, const struct native_host *host, bo
         if (!start_it)
                 return 0; /* whether it is there shows when a session is asked for */
         pthread_mutex_lock(&known.mutex);
-        struct entry *e = find(ret_key);
-        if (!e && known.n < TEMPLATES_MAX) {
-                e = &known.entries[known.n++];
-                *e = (struct entry){.key = *ret_key, .channel = -1};
-        }
+        struct entry *e = find_settled(ret_key);
         if (!e) {
                 snprintf(why, TEMPLATE_WHY_MAX, "more than %d templates", TEMPLATES_MAX);
                 r = -E2BIG;
@@ -199,14 +236,10 @@ int template_ensure(const struct template *t, const struct native_host *host, bo
                 memcpy(why, e->why, TEMPLATE_WHY_MAX);
                 r = -EAGAIN;
         } else if (!is_alive(e)) {
-                uint64_t began = monotonic_usec();
-                e->channel = safe_close(e->channel);
-                r = start(t, host, e, why);
-                uint64_t now = monotonic_usec();
-                e->again_usec = r < 0 ? now + (now - began) * AGAIN_AFTER_TIMES : 0;
-                memcpy(e->why, why, TEMPLATE_WHY_MAX);
+                r = start_entry(t, host, e, why);
+                e = find(ret_key);
         }
-        if (r == 0)
+        if (r == 0 && e)
                 memcpy(note, e->note, TEMPLATE_WHY_MAX);
         pthread_mutex_unlock(&known.mutex);
         return r;
