@@ -12,6 +12,8 @@ python=/usr/bin/python3
 
 # shellcheck source=tools/builds.sh
 . tools/builds.sh
+# shellcheck source=tools/venv.sh
+. tools/venv.sh
 
 passed=0 failed=0 skipped=0 summary=''
 pytest_max=600 # seconds for one part; a test that hangs is a failure, not a wait
@@ -112,6 +114,34 @@ test_sessions_sanitized() {
                 test_python "sessions, sanitizers" build-asan tests/e2e/test_sessions_python.py tests/e2e/test_sessions_files.py -k 'not user'
 }
 
+# Packages of others that ours is tried with, from PyPI. They are fetched while the builds and the first tests run.
+others_begin() {
+        {
+                venv_need adapters pytest smolagents langchain-core openai-agents pydantic-ai-slim
+                venv_need interpreter open-interpreter
+        } >build/dev.venv.log 2>&1 &
+        others=$!
+}
+
+# The adapters with the frameworks they are for, by the Python that has those.
+test_adapters() {
+        if [ -x build/venv-adapters/bin/pytest ]; then
+                python=$PWD/build/venv-adapters/bin/python test_python "adapters" build --confcutdir=tests/adapters tests/adapters
+        else
+                part "adapters"
+                echo "skipped: the frameworks are not installed: $(tail -n 3 build/dev.venv.log)"
+                record "adapters" 0 0 1
+        fi
+}
+
+# The programs that move in; one of them with its own package.
+test_compat() {
+        wait "$others" || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
+        [ ! -f build/venv-interpreter/packages ] || export GLOVEBOX_OPEN_INTERPRETER=$PWD/build/venv-interpreter/bin/python
+        test_python "compat" build tests/compat
+        test_adapters
+}
+
 # Some hundred sessions leave nothing behind; ./dev soak is the long version.
 test_soak() {
         local status=0
@@ -138,13 +168,16 @@ finish() {
 }
 
 test_build gcc || finish
+others_begin
 test_build layers || true
 test_unit gcc build
 
 runners_begin
 test_python "end to end" build tests/e2e
 runners_end
+test_python "Python SDK" build tests/sdk
 test_python "attacks" build tests/escape
+test_compat
 test_soak
 test_examples
 
