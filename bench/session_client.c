@@ -6,6 +6,7 @@
  *   session_client TEMPLATE
  *
  *   fresh COUNT PAUSE      sleeps PAUSE, opens a session, runs a line in a context, closes it
+ *   once COUNT PAUSE       the same, but the line is a program of its own
  *   live COUNT PAUSE       sleeps PAUSE, runs a line in one context that lives on
  *   rate MSEC THREADS      as fresh, without pauses, each thread for itself
  *   hold COUNT             opens sessions with a context each, and keeps them
@@ -19,6 +20,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,14 +121,44 @@ static void fresh_one(uint64_t *phases)
         phases[CLOSE] = now_nsec() - start;
 }
 
+static void once_one(uint64_t *phases)
+{
+        gb_session_options options = GB_SESSION_OPTIONS_INIT;
+        gb_run_options run = GB_RUN_OPTIONS_INIT;
+        gb_session *session = NULL;
+        gb_result *result = NULL;
+        gb_error err = {0};
+
+        options.template_name = template_name;
+        run.language = "python";
+        run.code = "print(1+1)";
+        uint64_t start = now_nsec();
+        if (gb_session_open(policy, &options, &session, &err) < 0)
+                die("cannot open a session: %s", err.message);
+        uint64_t opened = now_nsec();
+        if (gb_session_run(session, &run, &result, &err) < 0)
+                die("cannot run: %s", err.message);
+        uint64_t ran = now_nsec();
+        if (strcmp(gb_result_verdict(result), "ok") != 0 || strcmp(gb_result_stdout(result, NULL), "2\n") != 0)
+                die("%s, and it printed '%s'; %s", gb_result_verdict(result), gb_result_stdout(result, NULL), gb_result_message(result));
+        gb_result_free(result);
+        gb_session_close(session);
+        phases[OPEN] = opened - start;
+        phases[CONTEXT] = 0;
+        phases[RUN] = ran - opened;
+        phases[CLOSE] = now_nsec() - ran;
+}
+
 /* The imports are there, and it is the template that did them: a fresh interpreter would need half a second. */
 static void check_template(void)
 {
         struct held h = {0};
         uint64_t phases[PHASES];
+        bool data = strncmp(template_name, "python-data", strlen("python-data")) == 0;
 
         open_one(&h, phases);
-        run_one(h.context, "import sys; print([m for m in ('numpy', 'pandas', 'matplotlib') if m not in sys.modules])", "[]\n");
+        run_one(h.context, data ? "import sys; print([m for m in ('numpy', 'pandas', 'matplotlib') if m not in sys.modules])"
+                                : "import sys; print([m for m in ('json', 'asyncio') if m not in sys.modules])", "[]\n");
         gb_session_close(h.session);
 }
 
@@ -144,11 +176,11 @@ static void print_samples(unsigned count, int first, int last)
         printf("]");
 }
 
-static void order_fresh(unsigned count, unsigned pause)
+static void order_fresh(unsigned count, unsigned pause, void (*one)(uint64_t *phases))
 {
         for (unsigned i = 0; i < count; i++) {
                 sleep_usec(pause);
-                fresh_one(samples[i]);
+                one(samples[i]);
         }
         print_samples(count, OPEN, CLOSE);
         puts("}");
@@ -248,10 +280,12 @@ static void obey(const char *line)
 
         if (sscanf(line, "%15s %u %u", verb, &a, &b) < 1)
                 return;
-        if ((strcmp(verb, "fresh") == 0 || strcmp(verb, "live") == 0) && a > COUNT_MAX)
+        if ((strcmp(verb, "fresh") == 0 || strcmp(verb, "once") == 0 || strcmp(verb, "live") == 0) && a > COUNT_MAX)
                 die("at most %d at a time", COUNT_MAX);
         if (strcmp(verb, "fresh") == 0)
-                order_fresh(a, b);
+                order_fresh(a, b, fresh_one);
+        else if (strcmp(verb, "once") == 0)
+                order_fresh(a, b, once_one);
         else if (strcmp(verb, "live") == 0)
                 order_live(a, b);
         else if (strcmp(verb, "rate") == 0)

@@ -51,6 +51,11 @@ def tables_of(report):
         tables.append(table_of_memory(report))
     if "crowd" in report:
         tables.append(table_of_crowd(report["crowd"]))
+    if "processor" in report:
+        lines = [(name, f"{r['own_ms']:.2f}", f"{r['own_min_ms']:.2f}", f"{r['kernel_ms']:.2f}", f"{2000 / (r['own_ms'] + r['kernel_ms']):.0f}")
+                 for name, r in report["processor"].items()]
+        tables.append(("(f) Processor time of a fresh session, ms; with what kernel threads did meanwhile that fills two processors at so many per second",
+                       ("", "median", "least", "kernel threads", "per second"), lines))
     goals = [(goal["goal"], "reached" if goal["reached"] else "missed") for goal in report["goals"]]
     return tables + [("Goals", ("", ""), goals)]
 

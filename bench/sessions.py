@@ -27,11 +27,13 @@ import chart
 import run
 import session_report
 from run import Absent, progress
+from session_cpu import Processor
 from session_memory import Account, available_kb, descendants
 from session_peers import MODULES, Bare, Bubblewrap, Commands, DataRoot, DockerExec, DockerRun, Jupyter
 
 HERE = pathlib.Path(__file__).resolve().parent
-TEMPLATE, TEMPLATE_COLD = "python-data", "python-data-cold"
+TEMPLATE, TEMPLATE_COLD, PLAIN = "python-data", "python-data-cold", "python"
+CPU_ROUNDS = 5
 IDLE_USEC = 2_000
 SPACE_USEC = 10_000  # between two requests: enough for the pool to be full again
 
@@ -76,9 +78,9 @@ def refuse_shared_warden():
 class Client:
     """One session_client: a program that uses the library, and obeys."""
 
-    def __init__(self, stack, program, template, environment):
+    def __init__(self, stack, program, template, environment, begin=None):
         self.process = subprocess.Popen([program, template], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, **environment})
+                                        env={**os.environ, **environment}, preexec_fn=begin)
         stack.callback(self.close)
         self.ready = self.answer()
 
@@ -131,8 +133,8 @@ class Bench:
         self.commands = Commands(self.work)
         self.samples = {}
 
-    def client(self, template, stack=None):
-        return Client(stack or self.stack, self.program, template, self.environment)
+    def client(self, template, stack=None, begin=None):
+        return Client(stack or self.stack, self.program, template, self.environment, begin)
 
     def add(self, table, name, values):
         self.samples.setdefault(table, {}).setdefault(name, []).extend(values)
@@ -221,6 +223,25 @@ class Bench:
         progress("")
         return {name: {"per_s": statistics.median(v), "all": [round(x, 2) for x in v]} for name, v in values.items()}
 
+    # ---- processor time ----
+
+    def processor(self):
+        """Milliseconds of processor time for each session, of all processes that have to do with it."""
+        result = {}
+        for template in (PLAIN, TEMPLATE):
+            with contextlib.ExitStack() as stack:
+                processor = Processor(stack)
+                client = self.client(template, stack, processor.join)
+                for order, what in (("fresh", "a context"), ("once", "a program")):
+                    client.ask(f"{order} 20 0")
+                    rounds = [processor.measure(lambda: client.ask(f"{order} {self.a.cpu} 0")) for _ in range(CPU_ROUNDS)]
+                    result[f"{template}, {what}"] = {"own_ms": statistics.median(own for own, _ in rounds) / self.a.cpu / 1e6,
+                                                     "own_min_ms": min(own for own, _ in rounds) / self.a.cpu / 1e6,
+                                                     "kernel_ms": statistics.median(kernel for _, kernel in rounds) / self.a.cpu / 1e6}
+                    progress(f"processor time: {template}, {what}")
+        progress("")
+        return result
+
     # ---- memory ----
 
     def memory(self, peers):
@@ -264,14 +285,14 @@ def arguments():
     parser = argparse.ArgumentParser(prog="bench/sessions.py", description="Measure sessions of glovebox beside their peers.")
     parser.add_argument("--quick", action="store_true", help="small counts: to see that it works, not to quote")
     parser.add_argument("--peers", metavar="NAMES", help="by comma: bare,bubblewrap,docker,jupyter; default all, 'none' for none")
-    parser.add_argument("--only", metavar="LETTERS", default="abcde", help="of (c), (d) and (e) only these; (a) and (b) are always measured")
+    parser.add_argument("--only", metavar="LETTERS", default="abcdef", help="of (c) to (f) only these; (a) and (b) are always measured")
     parser.add_argument("--json", metavar="FILE", help="also write all numbers, with every sample")
     parser.add_argument("--markdown", metavar="FILE", help="also write the tables for docs/benchmarks.md")
     parser.add_argument("--svg", metavar="FILE", help="also draw the chart")
     parser.add_argument("--wait-quiet", action="store_true", help="before each share of a round, wait until no other process is runnable")
     parser.add_argument("--docker-host", metavar="URL", help="use this engine instead of starting a private one")
     a = parser.parse_args()
-    counts = {"rounds": (40, 4), "share": (10, 5), "rate_msec": (5000, 1000), "rate_rounds": (3, 1), "hold": (50, 20), "crowd": (1000, 100)}
+    counts = {"rounds": (40, 4), "share": (10, 5), "rate_msec": (5000, 1000), "rate_rounds": (3, 1), "hold": (50, 20), "crowd": (1000, 100), "cpu": (300, 100)}
     for name, (full, quick) in counts.items():
         setattr(a, name, quick if a.quick else full)
     a.glovebox = os.environ.get("GLOVEBOX") or shutil.which("glovebox")
@@ -315,9 +336,10 @@ def measure(a, stack):
     report = {"machine": facts, "modules": MODULES, "quick": a.quick, "versions": {"glovebox": glovebox.version, **{p.name: p.version for p in peers}},
               "absent": absent, "times": bench.times(peers), **bench.facts}
     report["failed"] = {}
-    stages = (("c", "rates", lambda: bench.rates(peers)), ("d", "memory", lambda: bench.memory(peers)), ("e", "crowd", bench.crowd))
+    stages = (("c", "rates", lambda: bench.rates(peers)), ("d", "memory", lambda: bench.memory(peers)), ("e", "crowd", bench.crowd),
+              ("f", "processor", bench.processor))
     for letter, name, stage in stages:
-        if letter not in a.only or (letter == "d" and not facts["root"]):
+        if letter not in a.only or (letter == "d" and not facts["root"]) or (letter == "f" and not Processor.is_possible()):
             continue
         try:
             report[name] = stage()

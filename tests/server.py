@@ -26,16 +26,18 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox")).absolute()
 BUILD = BINARY.resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ.get("GLOVEBOX_SERVER", BUILD / "src/server/glovebox-server")).absolute()
+PROGRAM = pathlib.Path(os.environ.get("GLOVEBOX_SERVER_PROGRAM", BUILD / "src/server/glovebox-server")).absolute()
 PATIENCE = 60
 SSE, NDJSON = "text/event-stream", "application/x-ndjson"
 
 
-def is_alive(pid):
+def birth(pid):
+    """When a process was started: with its number that is nobody else's. None: it is dead."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return False
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -152,8 +154,8 @@ class Server:
             listen.append("127.0.0.1:%d" % self.tcp[1])
         if os.geteuid() != 0:
             # An ordinary user may have no cgroups.
-            with open(self.config / "sandbox.yaml", "a") as file:
-                file.write("\nallow_weaker: [cgroup]\n")
+            text = (self.config / "sandbox.yaml").read_text()
+            (self.config / "sandbox.yaml").write_text(text.replace("allow_weaker: []", "allow_weaker: [cgroup]"))
         self.write_config({"listen": listen, "directory": str(self.state), **config})
         self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "GLOVEBOX_CONFIG_DIR": str(self.config),
                         "GLOVEBOX_RUNTIME_DIR": str(self.directory / "run"), "GLOVEBOX_STATE_DIR": str(self.state), **(environ or {})}
@@ -223,10 +225,10 @@ class Server:
 
     def kill(self):
         """Kills it, and waits until nothing of it lives: that needs nobody's help."""
-        below = self.processes()
+        below = {pid: birth(pid) for pid in self.processes()}
         self.process.kill()
         status = self._wait(PATIENCE)
-        wait_for(lambda: not any(is_alive(pid) for pid in below), 20)
+        wait_for(lambda: not [pid for pid, born in below.items() if born and birth(pid) == born], 20)
         return status
 
     def _wait(self, patience):

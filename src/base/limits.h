@@ -82,7 +82,7 @@
 #define CLIENT_HEAD_BYTES_MAX (64 * KIB)  /* the head of a request or an answer */
 #define CLIENT_BODY_BYTES_MAX (1 * GIB)   /* an answer that is read whole, or a line of a stream */
 #define CLIENT_STDIN_BYTES_MAX (1 * MIB)  /* standard input from a file that goes along with a request; more is sent while the run lasts */
-#define CLIENT_ANSWER_USEC 60000000ULL    /* for the server to begin an answer that waits for nothing */
+#define CLIENT_ANSWER_USEC 120000000ULL   /* for the server to answer what waits for no run */
 #define CLIENT_PAGES_MAX 100              /* pages of a list, of 1000 items each */
 
 /* Connections of the server */
@@ -91,6 +91,7 @@
 #define OUTPUT_BYTES_MAX (256 * KIB)      /* of an answer, that wait for a client to read */
 #define BODY_MEMORY_MAX (256 * KIB)       /* a larger body goes to a file */
 #define BODIES_MEMORY_MAX (64 * MIB)      /* of all bodies together; then they go to files at once */
+#define BODIES_FILES_MAX (4 * GIB)        /* of all bodies in files; then 503 */
 #define HEADS_MEMORY_MAX (64 * MIB)       /* of all heads that have not come to their end; then 503 */
 #define OUTPUTS_MEMORY_MAX (512 * MIB)    /* of all answers that wait for clients to read; then those that read nothing are cut off */
 #define BODY_WINDOW_USEC 5000000ULL       /* in each such time of a body */
@@ -106,10 +107,11 @@
 #define WORKER_IDLE_USEC 10000000ULL      /* an idle thread ends */
 #define WORKERS_QUEUE_MAX 256             /* requests that wait for a thread */
 #define WORKERS_WAIT_USEC 2000000ULL      /* and how long */
+#define REQUEST_SHARE 3                   /* requests of one tenant under way: at most so many times the threads that are left for others */
 #define JSON_DEPTH_MAX 64                 /* nested values of a request's body */
 #define JSON_NODES_MAX 32768              /* keys and values of it */
 #define JSON_NUMBER_BYTES_MAX 64          /* of a number in it */
-#define JSON_LARGE_BYTES_MAX (256 * MIB)  /* of all bodies from files whose JSON is in memory; then 503 */
+#define JSON_LARGE_BYTES_MAX (256 * MIB)  /* of all bodies from files and of large results, whose JSON is in memory; then 503 */
 
 /* Lines that were typed */
 #define HISTORY_LINES_MAX 2000            /* kept from one time to the next */
@@ -123,6 +125,9 @@
 #define METADATA_VALUE_MAX 1024           /* characters of a value */
 #define RUN_FILES_MAX 1024                /* that come along with a run */
 #define RUN_OUTPUT_MAX (64 * MIB)         /* output_limit that a request may ask for */
+#define RESULT_SMALL_MAX (1 * MIB)        /* output of a run; of more the result is made from the journal, and counts in JSON_LARGE_BYTES_MAX */
+#define RESULT_KEPT_MAX (16 * MIB)        /* output_limit up to which output is in memory while somebody waits for the run */
+#define RESULT_GROWTH 4                   /* so often: as JSON it is several times as large */
 #define HOST_MEMORY_USEC 100000ULL        /* the host's memory is looked at this often */
 #define SESSION_LOOK_USEC 200000ULL       /* whether a session's time is over */
 #define FOLLOW_PING_USEC 15000000ULL      /* of silence in a stream of events */
@@ -146,5 +151,14 @@
 #define JOURNAL_LOG_BYTES_MAX (256 * MIB) /* when upkeep did not come to it, who writes does */
 #define TOKENS_MAX 10000                  /* tokens, with those that do not count any more */
 #define TOKEN_GONE_USEC 2592000000000ULL  /* so long those stay in the list */
+
+/* The server as a process */
+#define KEEPER_WARDENS_MAX 4              /* wardens alive that a keeper has started */
+#define LISTEN_BACKLOG 1024               /* connections that nobody has accepted yet */
+#define LISTEN_LOCK_USEC 5000000ULL       /* for a server that is ending to leave its socket */
+#define LOG_LINE_MAX 1024                 /* bytes of a message in the log; the rest is cut */
+#define DRAIN_LOOK_USEC 50000ULL          /* whether everything has ended is looked at this often */
+#define STOP_ANSWERS_USEC 2000000ULL      /* for answers about what was ended with the server */
+#define STOP_SEC 20                       /* from then on, before the process is ended by force */
 
 #endif

@@ -119,10 +119,11 @@ static int write_text(const struct clean *c, struct buffer *out)
         size_t i;
         int r = 0;
 
-        json_array_foreach(c->found, i, item)
+        json_array_foreach(c->found, i, item) {
                 if (r == 0)
                         r = buffer_printf(out, "%s%s %s\n", c->dry_run ? "would remove " : "removed ", json_string_value(json_object_get(item, "kind")),
                                           json_string_value(json_object_get(item, "name")));
+        }
         if (r == 0 && i == 0)
                 r = buffer_add_string(out, "nothing was left behind\n");
         return r;

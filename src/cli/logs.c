@@ -48,8 +48,9 @@ static int on_event(void *data, const char *kind, const json_t *event)
 static int follow(struct logs *l, gb_error *err)
 {
         struct remote remote = {.service = &l->service, .from = l->from, .cancel_fd = -1, .stdin_fd = -1, .keep_error = true,
-                                .event = on_event, .data = l};
+                                .sinks = l->show.sinks, .event = on_event, .data = l};
 
+        show_waits_not(&l->show);
         memcpy(remote.run, l->run, sizeof(remote.run));
         int r = remote_run(&remote, &l->last, err);
         l->ended = r == 0;

@@ -146,6 +146,27 @@ int sink_write_json(struct sink *s, const json_t *json, size_t flags)
         return sink_write(s, text, size + 1);
 }
 
+int sink_waits_at(const struct sink *s)
+{
+        bool may_write = !s->neutralise || !behind || behind == s;
+
+        return s->late.size > 0 && s->error == 0 && may_write ? s->fd : -1;
+}
+
+int sink_catch_up(struct sink *s)
+{
+        if (sink_waits_at(s) < 0)
+                return s->error;
+        long n = write_while_room(s, s->late.data, s->late.size);
+        if (n < 0)
+                return s->error = (int)n;
+        s->late.size -= (size_t)n;
+        memmove(s->late.data, s->late.data + n, s->late.size);
+        if (s->late.size == 0 && behind == s)
+                behind = NULL;
+        return 0;
+}
+
 int sink_finish(struct sink *s)
 {
         if (s->neutralise && behind && behind != s)

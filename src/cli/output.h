@@ -34,6 +34,10 @@ void sink_done(struct sink *s);
 int sink_write(struct sink *s, const void *bytes, size_t size);
 /* One line of JSON: in pure ASCII on a terminal. */
 int sink_write_json(struct sink *s, const json_t *json, size_t flags);
+/* For who waits for other things, too, with a deadline that is over: the descriptor at which room is wanted for what was kept, or -1; and
+ * writes as much of that as there is room for. */
+int sink_waits_at(const struct sink *s);
+int sink_catch_up(struct sink *s);
 /* Writes what is left, for as long as it takes. */
 int sink_finish(struct sink *s);
 

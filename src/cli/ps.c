@@ -139,13 +139,16 @@ static int print_table(const struct ps *p)
         size_t i;
 
         table_init(&table, columns, ARRAY_SIZE(columns));
-        json_array_foreach(p->sessions, i, item)
+        json_array_foreach(p->sessions, i, item) {
                 add_session(&table, p, item);
-        json_array_foreach(p->runs, i, item)
+        }
+        json_array_foreach(p->runs, i, item) {
                 add_run(&table, p, item);
-        json_array_foreach(p->ended, i, item)
+        }
+        json_array_foreach(p->ended, i, item) {
                 if (strcmp(json_member(item, "state", ""), "ended") == 0)
                         add_run(&table, p, item);
+        }
         return table_print(&table);
 }
 
@@ -157,9 +160,10 @@ static int print_ids(const struct ps *p)
 
         buffer_init(&text, TEXT_BYTES_MAX);
         for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-                json_array_foreach((json_t *)lists[i], k, item)
+                json_array_foreach((json_t *)lists[i], k, item) {
                         if (i < 2 || strcmp(json_member(item, "state", ""), "ended") == 0)
                                 buffer_printf(&text, "%s\n", json_member(item, "id", ""));
+                }
         return output_text(&text);
 }
 

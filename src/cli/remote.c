@@ -7,6 +7,9 @@
  *   input    made when the run reads standard input: one piece at a time; what the server does not take (the program does
  *            not read) is offered again a little later
  *
+ * Output that nobody takes at once is kept, and written when there is room: the server cuts off a client that does not read, and a
+ * pager that waits for a key must not end a run.
+ *
  * The run's id comes with the head of the stream; a signal before that waits for it. The last event is `verdict` or `error`.
  * A stream that breaks before is taken up again from the number after the last event that came, and the server keeps
  * them all; so no event is seen twice or missed. */
@@ -28,7 +31,7 @@
 #define RESUME_PAUSE_USEC 200000ULL
 
 /* Slots of poll() */
-enum slot { SLOT_STREAM, SLOT_CANCEL, SLOT_CONTROL, SLOT_INPUT, SLOT_STDIN, SLOT_COUNT };
+enum slot { SLOT_STREAM, SLOT_CANCEL, SLOT_CONTROL, SLOT_INPUT, SLOT_STDIN, SLOT_SINKS, SLOT_COUNT = SLOT_SINKS + 2 };
 
 struct input {
         struct client client;
@@ -290,10 +293,15 @@ static int poll_once(struct loop *l, gb_error *err)
                 [SLOT_CONTROL] = {l->control_in_flight ? l->control.fd : -1, client_events(&l->control), 0},
                 [SLOT_INPUT] = {l->input.in_flight ? l->input.client.fd : -1, client_events(&l->input.client), 0},
                 [SLOT_STDIN] = {wants_input(l) ? l->remote->stdin_fd : -1, POLLIN, 0},
+                [SLOT_SINKS] = {sink_waits_at(&l->remote->sinks[0]), POLLOUT, 0},
+                [SLOT_SINKS + 1] = {sink_waits_at(&l->remote->sinks[1]), POLLOUT, 0},
         };
 
         if (poll(p, SLOT_COUNT, wait_msec(l)) < 0 && errno != EINTR)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot wait for the server: %s", strerror(errno));
+        for (int i = 0; i < 2; i++)
+                if (p[SLOT_SINKS + i].revents && sink_catch_up(&l->remote->sinks[i]) < 0)
+                        l->cancels = 2; /* nobody reads any more */
         if (p[SLOT_CANCEL].revents)
                 count_cancels(l);
         if (l->remote->target)

@@ -4,6 +4,7 @@
 #ifndef CLI_REMOTE_H
 #define CLI_REMOTE_H
 
+#include "cli/output.h"
 #include "cli/service.h"
 #include "engine/result.h"
 
@@ -19,6 +20,7 @@ struct remote {
         uint64_t from;      /* the first event that is wanted, when it is followed */
         int cancel_fd;      /* an eventfd: 1st count interrupts, 2nd kills; -1: none */
         int stdin_fd;       /* what is read there goes to the run; -1: none */
+        struct sink *sinks; /* two that `event` writes to without waiting: they catch up meanwhile */
         bool keep_error;    /* an `error` event is a last one like another */
         remote_event_function *event;
         void *data;

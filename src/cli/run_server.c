@@ -159,13 +159,14 @@ static int execute(struct service *s, const struct arguments *a, const json_t *b
         _cleanup_show_ struct show show = {0};
         _cleanup_json_ json_t *last = NULL, *object = NULL;
         _cleanup_close_ int cancel_fd = signals_start();
-        struct remote remote = {.service = s, .target = "/v1/runs", .body = body, .stdin_fd = stdin_fd, .cancel_fd = cancel_fd, .event = on_event,
-                                .data = &show};
+        struct remote remote = {.service = s, .target = "/v1/runs", .body = body, .stdin_fd = stdin_fd, .cancel_fd = cancel_fd, .sinks = show.sinks,
+                                .event = on_event, .data = &show};
         struct result result;
 
         if (cancel_fd < 0)
                 return error_set(err, GB_E_INTERNAL, -cancel_fd, "cannot make an eventfd: %s", strerror(-cancel_fd));
         show_init(&show, a, 0, cancel_fd);
+        show_waits_not(&show);
         int r = remote_run(&remote, &last, err);
         signals_stop();
         if (r == 0)

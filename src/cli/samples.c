@@ -39,9 +39,10 @@ const json_t *samples_find(const json_t *stats, const char *id)
         const json_t *sample;
         size_t i;
 
-        json_array_foreach(json_object_get(stats, "samples"), i, sample)
+        json_array_foreach(json_object_get(stats, "samples"), i, sample) {
                 if (strcmp(sample_id(sample), id) == 0)
                         return sample;
+        }
         return NULL;
 }
 

@@ -31,7 +31,8 @@ static int find_token(const struct client_address *address, const char **ret, gb
         const char *token = getenv(TOKEN_VARIABLE);
 
         *ret = NULL;
-        if (!token || !*token)
+        /* Through a socket of this host callers are known by who they are. */
+        if (!token || !*token || address->address.ss_family == AF_UNIX)
                 return 0;
         for (const char *p = token; *p; p++)
                 if (*p <= ' ' || *p >= 0x7f)

@@ -57,8 +57,9 @@ static void show_value(struct exec *x, const json_t *value)
                 write_line(x, RUN_STDOUT, json_string_value(text), json_string_length(text));
                 return;
         }
-        json_object_foreach((json_t *)data, mime, part)
+        json_object_foreach((json_t *)data, mime, part) {
                 (void)buffer_printf(&list, "%s%s", list.size > 0 ? " " : "(", mime);
+        }
         if (list.size > 0 && buffer_add_string(&list, ": --json has it)") == 0)
                 write_line(x, RUN_STDOUT, list.data, list.size);
 }
@@ -200,12 +201,14 @@ static int run(struct service *s, const struct arguments *a, const json_t *body,
         _cleanup_json_ json_t *last = NULL;
         _cleanup_close_ int cancel_fd = signals_start();
         char target[96];
-        struct remote remote = {.service = s, .target = target, .body = body, .stdin_fd = stdin_fd, .cancel_fd = cancel_fd, .event = on_event, .data = &x};
+        struct remote remote = {.service = s, .target = target, .body = body, .stdin_fd = stdin_fd, .cancel_fd = cancel_fd,
+                                .sinks = x.show.sinks, .event = on_event, .data = &x};
 
         if (cancel_fd < 0)
                 return error_set(err, GB_E_INTERNAL, -cancel_fd, "cannot make an eventfd: %s", strerror(-cancel_fd));
         snprintf(target, sizeof(target), "/v1/sessions/%s/runs", session);
         show_init(&x.show, a, 0, cancel_fd);
+        show_waits_not(&x.show);
         int r = remote_run(&remote, &last, err);
         signals_stop();
         if (r == 0)

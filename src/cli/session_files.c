@@ -87,8 +87,9 @@ static int session_files_ls(struct files_call *f, gb_error *err)
                 _cleanup_json_ json_t *whole = json_pack("{s:s, s:O}", "path", path, "entries", entries);
                 return output_json(whole);
         }
-        json_array_foreach(entries, i, entry)
+        json_array_foreach(entries, i, entry) {
                 add_entry(&table, entry);
+        }
         return table_print(&table);
 }
 

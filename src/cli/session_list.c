@@ -43,8 +43,9 @@ static int print_ids(const json_t *list)
         size_t i;
 
         buffer_init(&text, TEXT_BYTES_MAX);
-        json_array_foreach((json_t *)list, i, item)
+        json_array_foreach((json_t *)list, i, item) {
                 buffer_printf(&text, "%s\n", json_member(item, "id", ""));
+        }
         return output_text(&text);
 }
 
@@ -69,8 +70,9 @@ int command_session_ls(const struct command *command, const struct arguments *ar
         }
         if (arguments_has(arguments, OPT_QUIET))
                 return print_ids(list);
-        json_array_foreach(list, i, item)
+        json_array_foreach(list, i, item) {
                 add_session(&table, item);
+        }
         return table_print(&table);
 }
 
@@ -123,10 +125,11 @@ static int write_session(const json_t *session, struct buffer *out)
                 r = buffer_add_string(out, "limits\n");
         if (r == 0)
                 r = write_limits(json_object_get(policy, "limits"), out);
-        json_array_foreach(json_object_get(session, "controls"), i, control)
+        json_array_foreach(json_object_get(session, "controls"), i, control) {
                 if (r == 0 && strcmp(json_member(control, "state", ""), "enforced") != 0)
                         r = buffer_printf(out, "%-12s %s is %s: %s\n", "control", json_member(control, "name", ""),
                                           json_member(control, "state", ""), json_member(control, "how", ""));
+        }
         return r;
 }
 

@@ -20,6 +20,8 @@ struct show {
 };
 
 void show_init(struct show *s, const struct arguments *a, uint64_t timeout_usec, int cancel_fd);
+/* What the reader does not take at once is kept; whoever runs the loop lets the sinks catch up. */
+void show_waits_not(struct show *s);
 void show_done(struct show *s);
 #define _cleanup_show_ _cleanup_(show_done)
 

@@ -20,7 +20,8 @@
 
 void table_init(struct table *t, const struct table_column *columns, size_t n_columns)
 {
-        *t = (struct table){.columns = columns, .n_columns = MIN(n_columns, (size_t)TABLE_COLUMNS_MAX)};
+        *t = (struct table){.columns = columns};
+        t->n_columns = MIN(n_columns, (size_t)TABLE_COLUMNS_MAX);
 }
 
 void table_clear(struct table *t)

@@ -45,8 +45,9 @@ static int fill(const struct top *t, struct table *table)
 
         if (!sorted)
                 return -ENOMEM;
-        json_array_foreach(sorted, i, sample)
+        json_array_foreach(sorted, i, sample) {
                 samples_add(table, sample);
+        }
         return 0;
 }
 

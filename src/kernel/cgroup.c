@@ -119,17 +119,13 @@ static int make_locked(int parent, const char *name)
         return fd;
 }
 
-/* v1 controllers can share a hierarchy (cpu,cpuacct): one directory serves both then. */
-static int make_or_share(struct cgroup_box *b, int kind)
+/* v1 controllers can share a hierarchy (cpu,cpuacct): one directory serves both then. places[] are those of the kinds before. */
+static int make_or_share(struct cgroup_box *b, int kind, struct stat places[static CGROUP_KIND_COUNT])
 {
-        struct stat mine, other;
-
-        if (fstat(b->parent[kind], &mine) < 0)
+        if (fstat(b->parent[kind], &places[kind]) < 0)
                 return -errno;
         for (int k = 0; k < kind; k++) {
-                if (b->dir[k] < 0 || fstat(b->parent[k], &other) < 0)
-                        continue;
-                if (mine.st_dev != other.st_dev || mine.st_ino != other.st_ino)
+                if (b->dir[k] < 0 || places[k].st_dev != places[kind].st_dev || places[k].st_ino != places[kind].st_ino)
                         continue;
                 int fd = fcntl(b->dir[k], F_DUPFD_CLOEXEC, 3);
                 return fd < 0 ? -errno : fd;
@@ -139,10 +135,12 @@ static int make_or_share(struct cgroup_box *b, int kind)
 
 static int box_fill(struct cgroup_box *b, const struct cgroup_limits *limits)
 {
+        struct stat places[CGROUP_KIND_COUNT];
+
         for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++) {
                 if (b->parent[kind] < 0)
                         continue;
-                int fd = make_or_share(b, kind);
+                int fd = make_or_share(b, kind, places);
                 if (fd < 0)
                         return fd;
                 b->dir[kind] = fd;

@@ -62,10 +62,8 @@ static int limit_v1_memory(int dirfd, uint64_t bytes)
 
 static int limit_v1_cpu(int dirfd, uint64_t milli)
 {
-        int r = write_number(dirfd, "cpu.cfs_period_us", CPU_PERIOD_USEC);
-        if (r < 0)
-                return r;
-        r = write_number(dirfd, "cpu.cfs_quota_us", cpu_quota_usec(milli));
+        /* The period is CPU_PERIOD_USEC in every new group. */
+        int r = write_number(dirfd, "cpu.cfs_quota_us", cpu_quota_usec(milli));
         /* v1 refuses a child a larger share than an ancestor has. That ancestor's smaller limit
          * binds us then without our doing. */
         return r == -EINVAL ? 0 : r;

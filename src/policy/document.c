@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/path.h"
 #include "base/suggest.h"
 #include "base/quote.h"
 
@@ -151,4 +152,40 @@ int place_read_words(const struct place *at, char **words, size_t max, bool (*go
                         return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         }
         return 0;
+}
+
+int document_rows(const struct document *doc, const char *top, document_row_fn *read, void *into, gb_error *err)
+{
+        const json_t *root = doc->yaml->root, *map = json_object_get(root, top);
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)root, key, value)
+                if (strcmp(key, top) != 0)
+                        return place_unknown_key(&(struct place){doc, root, key, 0}, &top, 1, err);
+        if (!json_is_object(map)) {
+                struct place at = {doc, NULL, NULL, 0};
+                return place_error(&at, NULL, err, "allowed: a mapping \"%s\" of names to their keys", top);
+        }
+        json_object_foreach((json_t *)map, key, value) {
+                int r = read(into, &(struct place){doc, map, key, 0}, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int document_rows_load(const char *file, const char *top, const char *builtin, document_row_fn *read, void *into, gb_error *err)
+{
+        _cleanup_document_ struct document *doc = NULL;
+        _cleanup_free_ char *path = NULL;
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s.yaml", top);
+        if (!file && path_config_file(name, &path) < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = document_read(file ? file : path, &doc, err);
+        if (r == -ENOENT && !file && path_config_is_optional())
+                r = document_parse("built-in", builtin, strlen(builtin), &doc, err);
+        return r < 0 ? r : document_rows(doc, top, read, into, err);
 }

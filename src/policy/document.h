@@ -44,6 +44,13 @@ int place_error(const struct place *at, const char *label, gb_error *err, const 
 /* The error for a key nobody knows, at the key: suggests the nearest of names, or lists all. */
 int place_unknown_key(const struct place *at, const char *const names[], size_t n, gb_error *err);
 
+/* Reads one row of a document that is a mapping of names to rows, into what was given for it. */
+typedef int document_row_fn(void *into, const struct place *at, gb_error *err);
+/* Reads all rows of such a document; `top` is the one key that it has. */
+int document_rows(const struct document *doc, const char *top, document_row_fn *read, void *into, gb_error *err);
+/* The same for the file; NULL: TOP.yaml of the configuration, or the built-in text where that is not there and need not be. */
+int document_rows_load(const char *file, const char *top, const char *builtin, document_row_fn *read, void *into, gb_error *err);
+
 /* Reads a list of texts into words, which has room for max and the NULL at its end. What was read
  * before a failure stays there, the caller's to free. */
 int place_read_words(const struct place *at, char **words, size_t max, bool (*good)(const char *), const char *allowed, gb_error *err);

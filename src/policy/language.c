@@ -2,7 +2,6 @@
 #include "policy/language.h"
 
 #include "base/parse.h"
-#include "base/path.h"
 #include "base/suggest.h"
 #include "base/quote.h"
 #include "policy/document.h"
@@ -254,8 +253,9 @@ static int check_unique(const struct languages *l, const struct language *row, c
         return 0;
 }
 
-static int read_language(struct languages *l, const struct place *at, gb_error *err)
+static int read_language(void *into, const struct place *at, gb_error *err)
 {
+        struct languages *l = into;
         const json_t *map = place_value(at);
         const char *key;
         json_t *value;
@@ -281,51 +281,33 @@ static int read_language(struct languages *l, const struct place *at, gb_error *
         return r < 0 ? r : check_unique(l, rd.row, at, err);
 }
 
-static int languages_from_document(const struct document *doc, struct languages **ret, gb_error *err)
+int languages_parse(const char *name, const char *text, size_t size, struct languages **ret, gb_error *err)
 {
         _cleanup_languages_ struct languages *l = calloc(1, sizeof(*l));
-        static const char *const top[] = {"languages"};
-        const json_t *root = doc->yaml->root, *map = json_object_get(root, "languages");
-        const char *key;
-        json_t *value;
+        _cleanup_document_ struct document *doc = NULL;
 
         if (!l)
                 return no_memory(err);
-        json_object_foreach((json_t *)root, key, value)
-                if (strcmp(key, top[0]) != 0)
-                        return place_unknown_key(&(struct place){doc, root, key, 0}, top, 1, err);
-        if (!json_is_object(map)) {
-                struct place at = {doc, NULL, NULL, 0};
-                return place_error(&at, NULL, err, "allowed: a mapping \"languages\" of names to their keys");
-        }
-        json_object_foreach((json_t *)map, key, value) {
-                int r = read_language(l, &(struct place){doc, map, key, 0}, err);
-                if (r < 0)
-                        return r;
-        }
+        int r = document_parse(name, text, size, &doc, err);
+        if (r == 0)
+                r = document_rows(doc, "languages", read_language, l, err);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(l);
         return 0;
 }
 
-int languages_parse(const char *name, const char *text, size_t size, struct languages **ret, gb_error *err)
-{
-        _cleanup_document_ struct document *doc = NULL;
-
-        int r = document_parse(name, text, size, &doc, err);
-        return r < 0 ? r : languages_from_document(doc, ret, err);
-}
-
 int languages_load(const char *file, struct languages **ret, gb_error *err)
 {
-        _cleanup_document_ struct document *doc = NULL;
-        _cleanup_free_ char *path = NULL;
+        _cleanup_languages_ struct languages *l = calloc(1, sizeof(*l));
 
-        if (!file && path_config_file("languages.yaml", &path) < 0)
+        if (!l)
                 return no_memory(err);
-        int r = document_read(file ? file : path, &doc, err);
-        if (r == -ENOENT && !file && path_config_is_optional())
-                return languages_parse("built-in", builtin_text, strlen(builtin_text), ret, err);
-        return r < 0 ? r : languages_from_document(doc, ret, err);
+        int r = document_rows_load(file, "languages", builtin_text, read_language, l, err);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(l);
+        return 0;
 }
 
 int language_by_name(const struct languages *l, const char *name, const struct language **ret, gb_error *err)

@@ -2,7 +2,6 @@
 #include "policy/template.h"
 
 #include "base/parse.h"
-#include "base/path.h"
 #include "base/quote.h"
 #include "base/suggest.h"
 #include "policy/document.h"
@@ -171,8 +170,9 @@ static int fill_defaults(struct template *row, gb_error *err)
         return row->python && row->description ? 0 : no_memory(err);
 }
 
-static int read_template(struct templates *t, const struct place *at, gb_error *err)
+static int read_template(void *into, const struct place *at, gb_error *err)
 {
+        struct templates *t = into;
         const json_t *map = place_value(at);
         const char *key;
         json_t *value;
@@ -198,51 +198,33 @@ static int read_template(struct templates *t, const struct place *at, gb_error *
         return fill_defaults(rd.row, err);
 }
 
-static int templates_from_document(const struct document *doc, struct templates **ret, gb_error *err)
+int templates_parse(const char *name, const char *text, size_t size, struct templates **ret, gb_error *err)
 {
         _cleanup_templates_ struct templates *t = calloc(1, sizeof(*t));
-        static const char *const top[] = {"templates"};
-        const json_t *root = doc->yaml->root, *map = json_object_get(root, "templates");
-        const char *key;
-        json_t *value;
+        _cleanup_document_ struct document *doc = NULL;
 
         if (!t)
                 return no_memory(err);
-        json_object_foreach((json_t *)root, key, value)
-                if (strcmp(key, top[0]) != 0)
-                        return place_unknown_key(&(struct place){doc, root, key, 0}, top, 1, err);
-        if (!json_is_object(map)) {
-                struct place at = {doc, NULL, NULL, 0};
-                return place_error(&at, NULL, err, "allowed: a mapping \"templates\" of names to their keys");
-        }
-        json_object_foreach((json_t *)map, key, value) {
-                int r = read_template(t, &(struct place){doc, map, key, 0}, err);
-                if (r < 0)
-                        return r;
-        }
+        int r = document_parse(name, text, size, &doc, err);
+        if (r == 0)
+                r = document_rows(doc, "templates", read_template, t, err);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(t);
         return 0;
 }
 
-int templates_parse(const char *name, const char *text, size_t size, struct templates **ret, gb_error *err)
-{
-        _cleanup_document_ struct document *doc = NULL;
-
-        int r = document_parse(name, text, size, &doc, err);
-        return r < 0 ? r : templates_from_document(doc, ret, err);
-}
-
 int templates_load(const char *file, struct templates **ret, gb_error *err)
 {
-        _cleanup_document_ struct document *doc = NULL;
-        _cleanup_free_ char *path = NULL;
+        _cleanup_templates_ struct templates *t = calloc(1, sizeof(*t));
 
-        if (!file && path_config_file("templates.yaml", &path) < 0)
+        if (!t)
                 return no_memory(err);
-        int r = document_read(file ? file : path, &doc, err);
-        if (r == -ENOENT && !file && path_config_is_optional())
-                return templates_parse("built-in", builtin_text, strlen(builtin_text), ret, err);
-        return r < 0 ? r : templates_from_document(doc, ret, err);
+        int r = document_rows_load(file, "templates", builtin_text, read_template, t, err);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(t);
+        return 0;
 }
 
 int template_by_name(const struct templates *t, const char *name, const struct template **ret, gb_error *err)

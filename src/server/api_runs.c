@@ -38,16 +38,26 @@ static int get_run(struct request *r, const char *id, struct journal_run *ret, g
         return journal_run_get(r->server->journal, r->caller.tenant, id, ret, err);
 }
 
+static int get_result(struct request *r, const struct journal_run *run, json_t **ret, gb_error *err)
+{
+        uint64_t output = run->out_bytes + run->err_bytes;
+
+        if (run->state != JOURNAL_ENDED)
+                return 0;
+        if (output > RESULT_SMALL_MAX && request_reserve(r, RESULT_GROWTH * output, err) < 0)
+                return -EAGAIN;
+        return run_result(r->server->journal, run, ret, err);
+}
+
 static void reply_run(struct request *r, int status, const struct journal_run *run)
 {
         json_t *result = NULL;
         gb_error err = {0};
 
-        if (run->state == JOURNAL_ENDED && run_result(r->server->journal, run, &result, &err) < 0) {
+        if (get_result(r, run, &result, &err) < 0)
                 refuse(r, &err);
-                return;
-        }
-        reply_json(r, status, run_to_json(run, result));
+        else
+                reply_json(r, status, run_to_json(run, result));
 }
 
 static void reply_run_by_id(struct request *r, int status, const char *id)
@@ -64,7 +74,7 @@ static void reply_run_by_id(struct request *r, int status, const char *id)
 /* The error of a run of which nothing was run, as it was told the first time. */
 static void reply_failed(struct request *r, const struct journal_run *run)
 {
-        _cleanup_json_ json_t *stored = run->result ? json_loads(run->result, 0, NULL) : NULL;
+        _cleanup_json_ json_t *stored = run->result ? json_loads(run->result, JSON_ALLOW_NUL, NULL) : NULL;
         const json_t *error = json_object_get(stored, "error");
         const char *code = json_string_value(json_object_get(error, "code")), *message = json_string_value(json_object_get(error, "message"));
         gb_error err;
@@ -85,8 +95,16 @@ static void execute(void *data)
         run_job_execute(job);
 }
 
+/* Nothing was run, for want of something that comes back: who obeys Retry-After may use the key again. */
+static void refuse_for_now(struct request *r, const struct journal_key *key, const char *id, const gb_error *err)
+{
+        if (key->key && (err->code == GB_E_UNAVAILABLE || err->code == GB_E_QUOTA))
+                (void)journal_key_forget(r->server->journal, r->caller.tenant, key, id, NULL);
+        refuse(r, err);
+}
+
 /* By a worker; the run is followed, or left alone. */
-static void run_apart(struct request *r, struct run_job *job)
+static void run_apart(struct request *r, struct run_job *job, const struct journal_key *key)
 {
         _cleanup_live_run_ struct live_run *live = live_run_ref(job->run);
         bool detach = job->order.detach, cancel = job->order.cancel_on_disconnect;
@@ -96,7 +114,7 @@ static void run_apart(struct request *r, struct run_job *job)
                 error_set(&err, GB_E_UNAVAILABLE, EAGAIN, "as many runs go on apart from their requests as there may be: try again later");
                 run_job_fail(job, &err);
                 run_job_free(job);
-                refuse(r, &err);
+                refuse_for_now(r, key, live->id, &err);
         } else if (detach) {
                 reply_run_by_id(r, 202, live->id);
         } else {
@@ -105,18 +123,20 @@ static void run_apart(struct request *r, struct run_job *job)
 }
 
 /* By this thread. */
-static void run_here(struct request *r, struct run_job *job_taken)
+static void run_here(struct request *r, struct run_job *job_taken, const struct journal_key *key)
 {
         _cleanup_run_job_ struct run_job *job = job_taken;
         _cleanup_live_run_ struct live_run *live = live_run_ref(job->run);
         struct live *l = r->server->live;
 
-        job->keep_result = true;
+        job->keep_result = job->session->policy->output_limit_bytes <= RESULT_KEPT_MAX;
         uint64_t watch = job->order.cancel_on_disconnect ? live_watch_client(l, request_gone_fd(r), live, true) : 0;
         run_job_execute(job);
         live_unwatch(l, watch);
         if (job->status < 0)
-                refuse(r, &job->error);
+                refuse_for_now(r, key, live->id, &job->error);
+        else if (!job->keep_result) /* there is too much of it */
+                reply_run_by_id(r, 200, live->id);
         else
                 reply_json(r, 200, run_to_json(&job->record, TAKE_PTR(job->result)));
 }
@@ -166,9 +186,9 @@ static void create(struct request *r, struct live_session *session, struct run_o
         } else {
                 (void)reply_header(r, "Glovebox-Run", "%s", id);
                 if (detach || r->answer != ANSWER_JSON)
-                        run_apart(r, TAKE_PTR(job));
+                        run_apart(r, TAKE_PTR(job), key);
                 else
-                        run_here(r, TAKE_PTR(job));
+                        run_here(r, TAKE_PTR(job), key);
         }
 }
 
@@ -374,12 +394,29 @@ static void wait_input(struct live_run *live)
         (void)poll(&p, 1, 100);
 }
 
-static uint64_t send_all_input(struct live_run *live, const struct body *body, const char *memory)
+/* The next bytes of the body, where they lie or in `piece`; how many, 0 when they cannot be read. */
+static size_t next_input(const struct body *body, uint64_t at, char *piece, const char **ret)
+{
+        size_t size = (size_t)MIN(body->size - at, (uint64_t)OUTPUT_CHUNK_BYTES);
+
+        if (body->fd < 0) {
+                *ret = body->memory.data + at;
+                return size;
+        }
+        *ret = piece;
+        ssize_t n = pread(body->fd, piece, size, (off_t)at);
+        return n > 0 ? (size_t)n : 0;
+}
+
+/* How much of it was taken. */
+static uint64_t send_all_input(struct live_run *live, const struct body *body, char *piece)
 {
         uint64_t at = 0, until = monotonic_usec() + STDIN_WAIT_USEC;
+        const char *bytes;
 
         while (at < body->size) {
-                ssize_t n = send_input(live, memory + at, (size_t)MIN(body->size - at, (uint64_t)OUTPUT_CHUNK_BYTES));
+                size_t size = next_input(body, at, piece, &bytes);
+                ssize_t n = size > 0 ? send_input(live, bytes, size) : -EIO;
                 if (n > 0) {
                         at += (uint64_t)n;
                         until = monotonic_usec() + STDIN_WAIT_USEC;
@@ -399,23 +436,11 @@ static void close_input(struct live_run *live)
         pthread_mutex_unlock(&live->lock);
 }
 
-/* The body, mapped when it is in a file. */
-static int read_body(const struct body *body, char **ret, gb_error *err)
-{
-        *ret = NULL;
-        if (body->fd < 0)
-                return 0;
-        size_t size;
-        if (lseek(body->fd, 0, SEEK_SET) < 0 || fd_read_all(body->fd, (size_t)body->size, ret, &size) < 0 || size != body->size)
-                return error_set(err, GB_E_INTERNAL, EIO, "cannot read what was sent");
-        return 0;
-}
-
 void api_run_stdin(struct request *r)
 {
         static const char *const names[] = {"close", NULL};
         _cleanup_live_run_ struct live_run *live = NULL;
-        _cleanup_free_ char *memory = NULL;
+        _cleanup_free_ char *piece = r->body.fd >= 0 ? malloc(OUTPUT_CHUNK_BYTES) : NULL;
         bool close_it = false;
         gb_error err = {0};
 
@@ -424,8 +449,8 @@ void api_run_stdin(struct request *r)
                 status = request_query_bool(r, "close", &close_it, &err);
         if (status == 0)
                 status = get_live(r, &live, &err);
-        if (status == 0)
-                status = read_body(&r->body, &memory, &err);
+        if (status == 0 && r->body.fd >= 0 && !piece)
+                status = error_set(&err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for what was sent");
         if (status < 0) {
                 refuse(r, &err);
                 return;
@@ -434,7 +459,7 @@ void api_run_stdin(struct request *r)
         pthread_mutex_lock(&live->lock);
         bool open = live->stdin_fd >= 0;
         pthread_mutex_unlock(&live->lock);
-        uint64_t n = open ? send_all_input(live, &r->body, memory ? memory : r->body.memory.data) : 0;
+        uint64_t n = open ? send_all_input(live, &r->body, piece) : 0;
         if (close_it && n == r->body.size)
                 close_input(live);
         pthread_mutex_unlock(&live->input_lock);

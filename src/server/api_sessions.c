@@ -217,8 +217,8 @@ static void replay(struct request *r, const char *id)
                         error_set(&err, GB_E_UNAVAILABLE, EIO, "the session of this key could not be made the first time: use another key");
                 } else {
                         (void)reply_header(r, "Location", "/v1/sessions/%s", id);
-                        reply_json(r, 201, json_pack("{s:s, s:s, s:s, s:o, s:o, s:{s:s}, s:s?}", "id", id, "state", "ended", "end",
-                                                     record.end[0] ? record.end : "lost", "created_at", time_to_json(record.created_usec), "ended_at",
+                        reply_json(r, 201, json_pack("{s:s, s:s, s:s?, s:o, s:o, s:{s:s}, s:s?}", "id", id, "state", "ended", "end",
+                                                     record.end[0] ? record.end : NULL, "created_at", time_to_json(record.created_usec), "ended_at",
                                                      time_to_json(record.ended_usec), "policy", "trust", record.trust, "template",
                                                      record.template[0] ? record.template : NULL));
                         return;
@@ -265,7 +265,12 @@ static void create(struct request *r, struct create *c, const struct journal_key
         if (status == 0)
                 status = live_session_open(s, &err);
         if (status < 0) {
+                if (c->request.kept && s->workspace)
+                        (void)rmdir(s->workspace);
                 live_session_end(s, "failed");
+                /* For want of something that comes back: who obeys Retry-After may use the key again. */
+                if (key->key && err.code == GB_E_UNAVAILABLE)
+                        (void)journal_key_forget(r->server->journal, r->caller.tenant, key, id, NULL);
                 reply_error(r, &err);
                 return;
         }

@@ -19,6 +19,7 @@ void body_init(struct body *b)
 
 /* Of all bodies. Those that are read by the loop count, and those that handlers work with. */
 static _Atomic size_t memory_bytes;
+static _Atomic uint64_t file_bytes;
 
 static void memory_done(struct body *b)
 {
@@ -29,15 +30,18 @@ static void memory_done(struct body *b)
 void body_done(struct body *b)
 {
         memory_done(b);
+        if (b->fd >= 0)
+                file_bytes -= b->size;
         b->fd = safe_close(b->fd);
         b->size = 0;
 }
 
-static int disk_error(int r, const char *directory, gb_error *err)
+/* Where it was to be is nobody's business from afar. */
+static int disk_error(int r, gb_error *err)
 {
         if (r == -ENOSPC || r == -EDQUOT)
                 return error_set(err, GB_E_DISK_FULL, -r, "there is no room on the disk for the body of the request");
-        return error_set(err, GB_E_INTERNAL, -r, "cannot keep the body of the request in \"%s\": %s", directory, strerror(-r));
+        return error_set(err, GB_E_INTERNAL, -r, "cannot keep the body of the request: %s", strerror(-r));
 }
 
 /* An unlinked file: gone with the process whatever happens. */
@@ -66,13 +70,28 @@ static int body_spill(struct body *b, const char *directory, gb_error *err)
         _cleanup_close_ int fd = temporary_file(directory);
 
         if (fd < 0)
-                return disk_error(fd, directory, err);
+                return disk_error(fd, err);
         int r = fd_write_all(fd, b->memory.data ? b->memory.data : "", b->memory.size);
         if (r < 0)
-                return disk_error(r, directory, err);
+                return disk_error(r, err);
         memory_done(b);
         b->fd = TAKE_FD(fd);
+        file_bytes += b->size;
         return 0;
+}
+
+/* One alone is always taken: how large it may be is the configuration's. */
+static int write_file(struct body *b, const void *bytes, size_t size, gb_error *err)
+{
+        uint64_t all = file_bytes += size;
+        int r = all > BODIES_FILES_MAX && all > b->size + size ? -EAGAIN : fd_write_all(b->fd, bytes, size);
+
+        if (r == 0)
+                return 0;
+        file_bytes -= size;
+        if (r == -EAGAIN)
+                return error_set(err, GB_E_UNAVAILABLE, EAGAIN, "there are as many large requests as the server has room for");
+        return disk_error(r, err);
 }
 
 int body_add(struct body *b, const char *directory, const void *bytes, size_t size, gb_error *err)
@@ -92,9 +111,9 @@ int body_add(struct body *b, const char *directory, const void *bytes, size_t si
                 }
         }
         if (b->fd >= 0) {
-                r = fd_write_all(b->fd, bytes, size);
+                r = write_file(b, bytes, size, err);
                 if (r < 0)
-                        return disk_error(r, directory, err);
+                        return r;
         }
         b->size += size;
         return 0;

@@ -475,6 +475,7 @@ static void input(struct connection *c, const char *bytes, size_t size)
 
         if (!http_parser_has_begun(&c->parser)) {
                 enter(c, CONNECTION_HEAD);
+                c->used = true;
                 touch(c);
         }
         for (;;) {

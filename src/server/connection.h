@@ -54,6 +54,7 @@ struct connection {
         struct event *write_event; /* NULL: it was never needed */
         bool reading, writing;     /* they are added */
         bool eof;                  /* the client sends nothing more */
+        bool used;                 /* a request has come */
         uint64_t armed_usec;       /* when the timer fires; 0: not */
         struct http_parser parser;
         struct request *request;   /* that is being read */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What becomes of a request, in this order: names (Host, Origin), the caller, the route, its right, whether the server ends, what the client
- * wants to read, and how large the body is. A caller without a token learns nothing about what comes after it, but for the routes
+ * wants to read, how large the body is, and how many its tenant has under way. A caller without a token learns nothing about what comes after it, but for the routes
  * that need none. */
 #include "server/dispatch.h"
 
@@ -15,6 +15,7 @@
 #include "server/reply_state.h"
 #include "server/routes.h"
 #include "server/server.h"
+#include "server/share.h"
 #include "server/workers.h"
 
 #include <errno.h>
@@ -201,7 +202,9 @@ static int check_route(struct request *r, gb_error *err)
 static int check_body(struct request *r, struct http_parser *parser, gb_error *err)
 {
         const struct server_config *config = &r->server->config;
-        uint64_t max = r->route->flags & ROUTE_BYTES ? config->upload_bytes : config->body_bytes;
+        /* What only looks has no body: some of it is for everybody, who shall not fill our disk. */
+        bool looks = strcmp(r->route->method, "GET") == 0;
+        uint64_t max = looks ? 0 : r->route->flags & ROUTE_BYTES ? config->upload_bytes : config->body_bytes;
         const char *encoding = request_header(r, "content-encoding");
 
         parser->body_max = max;
@@ -211,6 +214,16 @@ static int check_body(struct request *r, struct http_parser *parser, gb_error *e
         if (encoding && strcasecmp(encoding, "identity") != 0)
                 return error_set(err, GB_E_MEDIA, EINVAL, "bodies with a Content-Encoding are not read here");
         return 0;
+}
+
+/* Many requests that wait are many threads, and one tenant shall not have all of them. Our own user could end us as well. */
+static int take_share(struct request *r, gb_error *err)
+{
+        bool ours = r->caller.local && r->caller.token[0] == '\0';
+
+        if (ours || r->route->flags & ROUTE_OPEN)
+                return 0;
+        return share_take(r->caller.tenant, r->server->config.threads, &r->reply->share, err);
 }
 
 /* The whole of it. *ret_status: that of the error, where it is not its code's. */
@@ -248,7 +261,8 @@ static int admit(struct request *r, struct http_parser *parser, const char **ret
                 *ret_status = 406;
                 return error_set(err, GB_E_MEDIA, EINVAL, "Accept names nothing that is written here: application/json, text/event-stream, application/x-ndjson");
         }
-        return check_body(r, parser, err);
+        k = check_body(r, parser, err);
+        return k < 0 ? k : take_share(r, err);
 }
 
 /* The answer to a request that needs no body waits until its end was seen, so that the next one is found behind it. */

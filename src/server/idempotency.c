@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-__attribute__((weak)) int journal_key_get(struct journal *j, const char *tenant, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX], gb_error *err);
-
 static int hash_body(EVP_MD_CTX *hash, const struct body *body)
 {
         if (body->fd < 0)
@@ -65,5 +63,5 @@ int idempotency_read(struct request *r, struct journal_key *ret, gb_error *err)
 
 int idempotency_look(struct request *r, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX], gb_error *err)
 {
-        return key->key && journal_key_get ? journal_key_get(r->server->journal, r->caller.tenant, key, ret_id, err) : 0;
+        return key->key ? journal_key_get(r->server->journal, r->caller.tenant, key, ret_id, err) : 0;
 }

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BACKLOG 1024
 #define FIRST_INHERITED_FD 3 /* by the protocol of systemd */
 
 /* ---- unix sockets ---- */
@@ -50,9 +50,31 @@ static int open_directory(const char *dir, gb_error *err)
         return TAKE_FD(fd);
 }
 
-static int take_lock(int dir, const char *path, gb_error *err)
+/* Whether somebody accepts there. */
+static bool answers(const struct address *a)
 {
-        char name[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8];
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        return fd >= 0 && (connect(fd, &a->any, a->size) == 0 || errno == EAGAIN);
+}
+
+/* Who has it and does not answer is about to end: the keeper of a server that was killed, for one. */
+static int wait_for_lock(int fd, const struct address *a)
+{
+        uint64_t end = monotonic_usec() + LISTEN_LOCK_USEC;
+
+        while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                if (answers(a) || monotonic_usec() >= end)
+                        return -EADDRINUSE;
+                (void)poll(NULL, 0, 20);
+        }
+        return 0;
+}
+
+static int take_lock(int dir, const struct address *a, gb_error *err)
+{
+        const char *path = a->un.sun_path;
+        char name[sizeof(a->un.sun_path) + 8];
         struct stat st;
 
         snprintf(name, sizeof(name), "%s.lock", strrchr(path, '/') + 1);
@@ -60,18 +82,10 @@ static int take_lock(int dir, const char *path, gb_error *err)
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return error_set(err, GB_E_USAGE, errno, "cannot make the lock file %s.lock: %s", quote_path(path).text,
                                  fd < 0 ? strerror(errno) : "it is not a regular file");
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        if (wait_for_lock(fd, a) < 0)
                 return error_set(err, GB_E_CONFLICT, EADDRINUSE, "another server listens at %s: end it, or take another address with --listen",
                                  quote_path(path).text);
         return TAKE_FD(fd);
-}
-
-/* Whether somebody accepts there. */
-static bool answers(const struct address *a)
-{
-        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-        return fd >= 0 && (connect(fd, &a->any, a->size) == 0 || errno == EAGAIN);
 }
 
 static int remove_stale(int dir, const struct address *a, gb_error *err)
@@ -98,7 +112,7 @@ static int open_unix(struct listener *l, gb_error *err)
 
         split_path(l->address.un.sun_path, parent);
         _cleanup_close_ int dir = open_directory(parent, err);
-        _cleanup_close_ int lock = dir < 0 ? -1 : take_lock(dir, l->address.un.sun_path, err);
+        _cleanup_close_ int lock = dir < 0 ? -1 : take_lock(dir, &l->address, err);
         int r = dir < 0 ? dir : lock < 0 ? lock : remove_stale(dir, &l->address, err);
         if (r < 0)
                 return r;
@@ -180,7 +194,7 @@ static int judge(const struct listener *l, const struct server_config *config, b
                 return 0;
         return error_set(err, GB_E_USAGE, EPERM, "%s can be reached by others, and %s: %s", address_text(&l->address, text),
                          config->tokens ? "there is no token that counts yet" : "without tokens everybody could run code here",
-                         config->tokens ? "make one first, with 'glovebox token create TENANT'"
+                         config->tokens ? "make one first, with 'glovebox token create --tenant NAME'"
                                         : "switch tokens on, or listen at a loopback address or a unix socket");
 }
 
@@ -236,7 +250,7 @@ int listeners_listen(struct listeners *l, const struct server_config *config, bo
 
         for (size_t i = 0; r == 0 && i < l->n; i++) {
                 r = judge(&l->rows[i], config, have_tokens, err);
-                if (r == 0 && listen(l->rows[i].fd, BACKLOG) < 0)
+                if (r == 0 && listen(l->rows[i].fd, LISTEN_BACKLOG) < 0)
                         r = error_set(err, errno == EADDRINUSE ? GB_E_CONFLICT : GB_E_USAGE, errno, "cannot listen at %s: %s", address_text(&l->rows[i].address, text),
                                       strerror(errno));
         }

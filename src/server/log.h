@@ -5,14 +5,13 @@
 #ifndef SERVER_LOG_H
 #define SERVER_LOG_H
 
+#include "base/limits.h"
 #include "base/macro.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO };
-
-#define LOG_LINE_MAX 1024 /* of the message; the rest is cut */
 
 /* Once, before threads and while standard error may still be opened again. Without it lines go out as text. */
 void log_open(bool json);

@@ -274,7 +274,8 @@ static void look_at_posted(struct loop *l)
         }
 }
 
-static void close_idle(struct loop *l)
+/* used_only: not those that have not asked anything yet. Their first request may be under way, and shall be answered. */
+static void close_idle(struct loop *l, bool used_only)
 {
         struct connection *newer;
 
@@ -283,7 +284,7 @@ static void close_idle(struct loop *l)
                 pthread_mutex_lock(&c->lock);
                 bool idle = c->state == CONNECTION_IDLE;
                 pthread_mutex_unlock(&c->lock);
-                if (idle)
+                if (idle && (c->used || !used_only))
                         connection_close(c);
         }
 }
@@ -309,7 +310,7 @@ static void begin_stop(struct loop *l)
                 event_del(listener->event);
                 listener->fd = safe_close(listener->fd);
         }
-        close_idle(l);
+        close_idle(l, false);
         for (struct connection *c = l->oldest; c; c = c->newer) {
                 pthread_mutex_lock(&c->lock);
                 output_gone(c);
@@ -346,7 +347,7 @@ static void on_wake(evutil_socket_t fd, short what, void *data)
         look_at_posted(l);
         if (l->drain_wanted && !l->draining) {
                 l->draining = true;
-                close_idle(l);
+                close_idle(l, true);
         }
         if (l->stop_wanted && !l->stop_usec)
                 begin_stop(l);

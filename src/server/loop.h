@@ -38,7 +38,7 @@ struct event_base *loop_base(struct loop *l);
 /* Until loop_stop(). */
 int loop_run(struct loop *l, gb_error *err);
 
-/* From here on every answer closes its connection, and idle ones are closed. What may still be asked is said by
+/* From here on every answer closes its connection, and those that idle after one are closed. What may still be asked is said by
  * ROUTE_DRAINING. From any thread, and from a signal handler. */
 void loop_drain(struct loop *l);
 

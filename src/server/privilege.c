@@ -38,6 +38,7 @@ bool privilege_is_to_drop(const struct server_config *config)
 static int account_by_name(const char *name, struct account *ret, gb_error *err)
 {
         errno = 0;
+        /* cppcheck-suppress getpwnamCalled ; there is one thread */
         const struct passwd *p = getpwnam(name);
 
         if (!p)

@@ -111,7 +111,7 @@ static void send_whole(struct request *r, int status, const char *content_type, 
 
 void reply_json(struct request *r, int status, json_t *body)
 {
-        _cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+        _cleanup_free_ char *text = body ? json_dumps(body, REPLY_JSON_FLAGS) : NULL;
 
         json_decref(body);
         if (!text) {

@@ -6,6 +6,9 @@
 
 #include "server/reply.h"
 
+/* 0.1 is written as people write it. */
+#define REPLY_JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(15))
+
 struct reply {
         struct buffer fields; /* "Name: value\r\n" */
         int status;           /* 0: not begun */
@@ -16,7 +19,8 @@ struct reply {
 
         gb_error *refused; /* before its body was read */
         int refused_status;
-        uint64_t large_bytes; /* of the body, that count in request.c */
+        uint64_t large_bytes; /* of the body and the answer, that count in request.c */
+        struct share *share;  /* of its tenant, which has this one under way; NULL: it is not counted */
 };
 
 /* status 0: that of its code. */

@@ -13,6 +13,7 @@
 #include "server/dispatch.h"
 #include "server/json_scan.h"
 #include "server/reply_state.h"
+#include "server/share.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -50,7 +51,7 @@ struct request *request_new(struct connection *c, struct http_message *message)
         return r;
 }
 
-/* Bytes of large bodies whose JSON is in memory: it needs several times their size, so there are not too many at a time. */
+/* Bytes of large bodies and answers whose JSON is in memory: it needs several times their size, so there are not too many at a time. */
 static _Atomic uint64_t large_bytes;
 
 void request_free(struct request *r)
@@ -65,6 +66,7 @@ void request_free(struct request *r)
         uri_query_free(r->query);
         buffer_done(&r->reply->fields);
         free(r->reply->refused);
+        share_give(r->reply->share);
         atomic_fetch_sub(&large_bytes, r->reply->large_bytes);
         free(r);
 }
@@ -230,16 +232,13 @@ static int load(const char *bytes, size_t size, json_t **ret, gb_error *err)
         return 0;
 }
 
-/* Given back with the request. */
-static int reserve_large(struct request *r, gb_error *err)
+int request_reserve(struct request *r, uint64_t size, gb_error *err)
 {
-        uint64_t size = r->body.size;
-
         /* One alone is always taken: how large it may be is the configuration's. */
         uint64_t before = atomic_fetch_add(&large_bytes, size);
         if (before > 0 && before + size > JSON_LARGE_BYTES_MAX) {
                 atomic_fetch_sub(&large_bytes, size);
-                return error_set(err, GB_E_UNAVAILABLE, EAGAIN, "there are as many large requests as the server can hold in memory");
+                return error_set(err, GB_E_UNAVAILABLE, EAGAIN, "there are as many large requests and answers as the server can hold in memory");
         }
         r->reply->large_bytes += size;
         return 0;
@@ -251,7 +250,7 @@ static int load_file(struct request *r, json_t **ret, gb_error *err)
         int k = scan_file(body->fd, body->size, err);
 
         if (k == 0)
-                k = reserve_large(r, err);
+                k = request_reserve(r, body->size, err);
         if (k < 0)
                 return k;
         void *bytes = mmap(NULL, (size_t)body->size, PROT_READ, MAP_PRIVATE, body->fd, 0);

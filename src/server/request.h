@@ -65,6 +65,9 @@ int request_query_bool(const struct request *r, const char *name, bool *ret, gb_
 /* The body as a JSON object: content type, UTF-8, depth (JSON_DEPTH_MAX), no key twice. An empty body is an empty object when that is allowed. */
 int request_json(struct request *r, bool may_be_empty, json_t **ret, gb_error *err);
 
+/* For bytes that become JSON, or come from it, when they are many: GB_E_UNAVAILABLE when there are as many as may be in memory at a time. Given back with the request. */
+int request_reserve(struct request *r, uint64_t size, gb_error *err);
+
 /* Whether the client has gone away, as far as the loop knows. */
 bool request_is_gone(const struct request *r);
 /* Readable (level-triggered) when it has; for poll(). */

@@ -301,12 +301,23 @@ static void say_lost(struct run_job *job, struct result *result)
         snprintf(v->message, sizeof(v->message), "The run was ended because its output could not be kept: %.200s", job->unkept.message);
 }
 
+/* Many that wait for large results at once would need much memory: they get theirs from the journal, one after the other. */
+static void let_go(struct run_job *job, struct result *result)
+{
+        if (result->out.size + result->err.size <= RESULT_SMALL_MAX)
+                return;
+        job->keep_result = false;
+        buffer_done(&result->out);
+        buffer_done(&result->err);
+}
+
 static void end_result(struct run_job *job, struct result *result)
 {
         _cleanup_json_ json_t *record = NULL, *whole = NULL;
 
         if (job->is_unkept)
                 say_lost(job, result);
+        let_go(job, result);
         whole = make_result(job, result, &record);
         _cleanup_free_ char *text = dump(record), *peaks = dump(json_object_get(record, "peaks")), *controls = dump(json_object_get(record, "controls"));
         leave(job); /* first: when somebody hears of the end, nothing of it lives */

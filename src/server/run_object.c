@@ -83,7 +83,7 @@ static const char *const kind_names[] = {
 /* What we have written ourselves; a JSON text of any type. */
 static json_t *load(const char *text, size_t size)
 {
-        return json_loadb(text, size, JSON_DECODE_ANY, NULL);
+        return json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 }
 
 static int set_data(json_t *o, const struct journal_event *e)

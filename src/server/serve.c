@@ -14,6 +14,7 @@
 #include "server/serve.h"
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "server/commands.h"
@@ -38,10 +39,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#define DRAIN_LOOK_USEC 50000ULL     /* whether everything has ended */
-#define STOP_ANSWERS_USEC 2000000ULL /* for the answers about what was ended */
-#define STOP_SEC 20                  /* from then on for the rest, before the process is ended by force */
 
 static uint64_t realtime_usec(void)
 {

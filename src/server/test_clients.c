@@ -274,6 +274,74 @@ static void test_no_descriptors(void **state)
                 nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 }
 
+/* Clients that vanish at any byte of what they send and of what they get. */
+static void *vanish(void *data)
+{
+        static const char *const texts[] = {
+                "GET /echo/a HTTP/1.1\r\n" HOST "\r\nGET /open HTTP/1.1\r\n" HOST "\r\nGET /none HTTP/1.1\r\n" HOST "\r\n",
+                "POST /json HTTP/1.1\r\n" HOST "Content-Type: application/json\r\nContent-Length: 7\r\n\r\n{\"a\":1}GET /stream HTTP/1.1\r\n" HOST "Accept: text/event-stream\r\n\r\n",
+                "PUT /bytes/a HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n5\r\nhello\r\n0\r\n\r\nGET /bad\r\n",
+                "GET /large?size=3000000&chunked=true HTTP/1.1\r\n" HOST "\r\nGET /large?size=300000&cut=true HTTP/1.1\r\n" HOST "\r\n",
+                "GET /wait HTTP/1.1\r\n" HOST "\r\n",
+        };
+        unsigned seed = *(unsigned *)data;
+
+        for (int i = 0; i < 400; i++) {
+                const char *text = texts[(unsigned)rand_r(&seed) % ARRAY_SIZE(texts)];
+                int fd = rand_r(&seed) % 2 ? fixture_connect(&f) : fixture_connect_tcp(&f);
+                size_t size = strlen(text), cut = rand_r(&seed) % 2 ? size : (size_t)rand_r(&seed) % size, first = cut > 0 ? (size_t)rand_r(&seed) % cut : 0;
+                char piece[8192];
+                say_bytes(fd, text, first);
+                say_bytes(fd, text + first, cut - first);
+                struct pollfd p = {.fd = fd, .events = POLLIN};
+                for (int reads = rand_r(&seed) % 6; reads > 0 && poll(&p, 1, 5) == 1; reads--)
+                        if (recv(fd, piece, 1 + (size_t)rand_r(&seed) % sizeof(piece), MSG_DONTWAIT) <= 0)
+                                break;
+                if (rand_r(&seed) % 3 == 0)
+                        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+                if (rand_r(&seed) % 3 == 0)
+                        shutdown(fd, SHUT_WR);
+                close(fd);
+        }
+        return NULL;
+}
+
+static int count_fds(void)
+{
+        DIR *directory = opendir("/proc/self/fd");
+        int n = 0;
+
+        while (readdir(directory))
+                n++;
+        closedir(directory);
+        return n;
+}
+
+static void test_clients_that_vanish(void **state)
+{
+        pthread_t threads[4];
+        unsigned seeds[4] = {1, 2, 3, 4};
+        uint64_t connections = 1, requests = 1;
+
+        fixture_init(&f);
+        f.server.config.connections = 1000;
+        fixture_start(&f);
+        int before = count_fds();
+        for (size_t i = 0; i < 4; i++)
+                assert_int_equal(pthread_create(&threads[i], NULL, vanish, &seeds[i]), 0);
+        for (size_t i = 0; i < 4; i++)
+                pthread_join(threads[i], NULL);
+        for (int i = 0; i < 6000 && connections + requests > 0; i++) {
+                nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+                loop_count(f.server.loop, &connections, &requests);
+        }
+        assert_int_equal(connections, 0);
+        assert_int_equal(requests, 0);
+        assert_int_equal(count_fds(), before);
+        _cleanup_answer_ struct answer a = ask(&f, "GET /echo/a HTTP/1.1\r\n" HOST "\r\n");
+        assert_int_equal(a.status, 200);
+}
+
 #define TEST(f) cmocka_unit_test_teardown(f, teardown)
 
 int main(void)
@@ -281,7 +349,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_silent_clients_are_closed), TEST(test_slow_heads_are_refused), TEST(test_slow_bodies_are_refused), TEST(test_dripping_bodies_are_refused),
                 TEST(test_stalled_readers_are_cut), TEST(test_stalled_rests_are_cut), TEST(test_slow_readers_get_everything), TEST(test_idle_ones_make_room), TEST(test_slow_heads_make_room),
-                TEST(test_busy_ones_do_not), TEST(test_no_descriptors),
+                TEST(test_busy_ones_do_not), TEST(test_clients_that_vanish), TEST(test_no_descriptors),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

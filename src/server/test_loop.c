@@ -435,7 +435,7 @@ static void test_full_pool(void **state)
 static void test_drain(void **state)
 {
         struct fixture *f = *state;
-        _cleanup_close_ int idle = fixture_connect(f), busy = fixture_connect(f);
+        _cleanup_close_ int idle = fixture_connect(f), busy = fixture_connect(f), fresh = fixture_connect(f);
 
         say(idle, "GET /open HTTP/1.1\r\n" HOST "\r\n");
         _cleanup_answer_ struct answer first = hear(idle);
@@ -445,6 +445,10 @@ static void test_drain(void **state)
         f->server.state = SERVER_DRAINING;
         loop_drain(f->server.loop);
         assert_true(is_closed(idle));
+        /* Who has just come is answered. */
+        say(fresh, "GET /echo/a HTTP/1.1\r\n" HOST "\r\n");
+        _cleanup_answer_ struct answer late = hear(fresh);
+        assert_int_equal(late.status, 200);
         _cleanup_answer_ struct answer a = ask(f, "POST /json HTTP/1.1\r\n" HOST "\r\n"), b = ask(f, "GET /echo/a HTTP/1.1\r\n" HOST "\r\n");
         assert_int_equal(a.status, 503);
         assert_non_null(strstr(a.head, "\r\nRetry-After: "));

@@ -194,7 +194,8 @@ void template_lost_session(struct template *t, const struct box *lost)
 
 /* ---- namespaces ---- */
 
-/* An id that no living session of this template has, and that came up as long ago as can be. There are more of them than boxes. */
+/* An id that no living session of this template has, and that came up as long ago as can be. */
+_Static_assert(BOXES_MAX < TEMPLATE_UIDS_MAX - 1, "there is always one left");
 static uint32_t take_slot(struct template *t)
 {
         do
@@ -333,11 +334,11 @@ static void end_child(int pidfd)
 
 /* A process whose number is safe until we reap it, and that nobody else waits for: what a template sends may be
  * its own. */
-static bool is_our_child(int pidfd)
+static bool is_our_child(int pidfd, pid_t pid)
 {
         siginfo_t info;
 
-        return !session_knows(inside_pid(pidfd)) && waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+        return !session_knows(pid) && waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
 /* It may come from an image: nothing of it shall drive a terminal, or break a message. */
@@ -361,7 +362,8 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
         }
         struct program *p = program_by_number(answer->number);
         bool wanted = p && p->box->template == t && p->ordered && !p->stopping && !(answer->kind == FORK_FORKED && p->pidfd >= 0);
-        if (n_fds == 1 && !is_our_child(fds[0]))
+        pid_t pid = n_fds == 1 ? inside_pid(fds[0]) : 0;
+        if (n_fds == 1 && !is_our_child(fds[0], pid))
                 return; /* the template lies */
         if (n_fds == 1 && (answer->kind == FORK_MIDDLE || (answer->kind == FORK_FORKED && !wanted)))
                 end_child(fds[0]);
@@ -370,7 +372,7 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
         t->heard_usec = monotonic_usec();
         if (answer->kind == FORK_FORKED && n_fds == 1 && p->pidfd < 0) {
                 p->pidfd = TAKE_FD(fds[0]);
-                session_keep_pid(&p->pid, inside_pid(p->pidfd));
+                session_keep_pid(&p->pid, pid);
                 loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
         } else if (answer->kind == FORK_LOCKED) {
                 p->locked = true; /* it may be faster than the one who forked it */

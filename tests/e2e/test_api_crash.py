@@ -2,7 +2,7 @@
 """The server is killed at random moments while clients work. Afterwards nothing of it lives, and what the next one says is true:
 what was told to somebody stays as it was told, what nobody knows is `lost`, and nothing has run twice.
 
-GLOVEBOX_CRASH_ROUNDS says how often (default 8)."""
+GLOVEBOX_CRASH_ROUNDS says how often (default 4)."""
 import http.client
 import os
 import random
@@ -10,9 +10,9 @@ import threading
 import time
 
 import pytest
-from server import NDJSON, Server, is_alive, wait_for
+from server import NDJSON, Server
 
-ROUNDS = int(os.environ.get("GLOVEBOX_CRASH_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("GLOVEBOX_CRASH_ROUNDS", "4"))
 CLIENTS = 8
 
 
@@ -66,7 +66,7 @@ class Client:
                 self.sessions.add(answer.json["id"])
             return
         session = self.chance.choice(sorted(self.sessions))
-        self.take(self.server.post(f"/v1/sessions/{session}/runs", {"code": "x = 1; print('b'); x", "context": self.chance.choice([None, None])}))
+        self.take(self.server.post(f"/v1/sessions/{session}/runs", {"code": "x = 1; print('b'); x", **self.chance.choice([{}, {"context": None}])}))
 
     def end_session(self):
         if self.sessions and self.chance.random() < 0.5:
@@ -94,7 +94,7 @@ def check(server, clients, notes):
             assert now["state"] == "ended" and ("error" in now["result"] or now["result"]["verdict"]["kind"]), now
             if client.told.get(run):
                 assert now == client.told[run]
-            elif run not in client.told and "import time" not in str(now):
+            elif run not in client.told:
                 assert now["result"].get("error") or now["result"]["verdict"]["kind"] in ("ok", "error", "lost", "cancelled"), now
             with server.get(f"/v1/runs/{run}/events", stream=True) as stream:
                 events = list(stream)
@@ -135,23 +135,13 @@ def test_killed_at_any_moment(scratch, round):
         for thread in threads:
             thread.start()
         time.sleep(chance.random() * 2.5)
-        below = server.processes()
-        assert below
         stop.set()
-        began = time.monotonic()
-        server.process.kill()
-        server.process.wait()
-        # Who was being made when it died is not in the list, and cannot outlive its parents either.
-        wait_for(lambda: not any(is_alive(pid) for pid in below), 20)
-        took = time.monotonic() - began
+        server.kill()  # waits until nothing lives that lived below it
         for thread in threads:
             thread.join()
         assert not errors, errors
-        server.process = None
-        server.log.close()
         server.start()
         check(server, clients, notes)
-        assert took < 15, f"it took {took:.1f} s until nothing lived any more"
         assert server.run("print(1)")["result"]["stdout"] == "1\n"
     finally:
         server.close()

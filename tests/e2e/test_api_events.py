@@ -153,6 +153,18 @@ def test_values_and_exceptions(server):
     server.delete(f"/v1/sessions/{session}").expect(204)
 
 
+def test_values_with_a_nul(server):
+    session = server.session()
+    value = server.run("'a\\0b'", session)
+    failed = server.run("raise Exception('x\\0y')", session)
+    assert failed["result"]["error"]["value"] == "x\0y" and value["result"]["results"], (value, failed)
+    for run in (value, failed):
+        assert server.get(f"/v1/runs/{run['id']}").json == run
+    out = server.run("print('a\\0b')", session)
+    assert out["result"]["stdout"] == "a\0b\n" and server.get(f"/v1/runs/{out['id']}").json == out
+    server.delete(f"/v1/sessions/{session}").expect(204)
+
+
 def test_a_character_is_never_split(server):
     code = "import sys, time\nfor b in 'ä€😀'.encode() * 5: sys.stdout.buffer.write(bytes([b])); sys.stdout.flush(); time.sleep(0.005)"
     with server.post("/v1/runs", {"code": code}, stream=SSE) as stream:

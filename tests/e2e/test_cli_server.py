@@ -91,7 +91,7 @@ def test_the_same_objects(service, name, mode):
     here, there = (service.call("run", mode, way, *flags(service), *PROGRAMS[name]) for way in ("--embedded", "--server"))
     assert here.returncode == there.returncode
     if mode == "--json":
-        assert plain(json.loads(here.out)) == plain(json.loads(there.out))
+        assert plain(here.json) == plain(there.json) and set(here.json) == set(there.json)
     else:
         assert joined(here.out.splitlines()) == joined(there.out.splitlines())
         assert [list(json.loads(line)) for line in there.out.splitlines()[:1]] == [["event", "t_usec"]] or name == "wrong-flag"
@@ -242,6 +242,18 @@ def test_nobody_reads(service):
     process.stderr.read()
     assert process.wait(60) == 141
     assert wait_until(lambda: service.json("ps")["runs"] == [], 30)
+
+
+def test_a_reader_that_pauses(own_box):
+    """The server cuts off who does not read; a pager that waits for a key must end no run, and lose nothing."""
+    with Service(own_box, "--set", "stalled_timeout=1s") as service:
+        code = "for i in range(300000): print(i)\nimport time, sys; sys.stdout.flush(); time.sleep(5); print('end')"
+        process = service.start_command("run", *flags(service), "-c", code)
+        assert process.stdout.read(2) == b"0\n"
+        assert wait_until(lambda: service.json("ps")["runs"] == [], 60)
+        assert service.runs()[0]["verdict"] == "ok"
+        assert process.stdout.read() == b"".join(b"%d\n" % i for i in range(1, 300000)) + b"end\n"
+        assert service.box.finish(process).returncode == 0
 
 
 # ---- servers that end ----

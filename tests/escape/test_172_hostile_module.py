@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT, needs_root, wait_until
+from conftest import ROOT, needs_root, process_stat, wait_until
 from hostile_sessions import good, own_warden_process
 from session_fixtures import NO_TEMPLATE, PYTHON, own_warden
 from sessions import Refused, Session, forget
@@ -110,6 +110,16 @@ MODULES = {
     "hostile": HOSTILE, "noisy": NOISY, "exits": "import os\nos._exit(3)\n", "raises": "raise SystemExit(7)\n", "killed": "import os\nos.kill(os.getpid(), 9)\n",
     "foreman_killed": "import os\nfor pid in range(2, 9):\n    try: pid == os.getpid() or os.kill(pid, 9)\n    except OSError: pass\n",
     "foreman_stopped": "import os\nfor pid in range(2, 9):\n    try: pid == os.getpid() or os.kill(pid, 19)\n    except OSError: pass\n",
+    # It forbids itself and its children setns(): none of them can go where it is told to.
+    "unforkable": r'''
+import ctypes, platform, struct
+number = 268 if platform.machine() == 'aarch64' else 308
+rows = (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *row) for row in rows))
+class Program(ctypes.Structure): _fields_ = [('length', ctypes.c_ushort), ('rows', ctypes.c_void_p)]
+program = Program(len(rows), ctypes.addressof(code))
+assert ctypes.CDLL(None, use_errno=True).prctl(22, 2, ctypes.byref(program)) == 0
+''',
     "orders_closed": "import os\nos.close(21)\n",
     "threaded": "import threading, time\nfor i in range(3): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n",
     "patched": "import json, os, sys, builtins\nbuiltins.print = os.kill = json.dumps = lambda *a, **k: 0\nsys.settrace(lambda *a: None)\n",
@@ -224,3 +234,32 @@ def test_broken_templates(image, honest, name):
             assert refused.message
         assert time.monotonic() - began < 6, name
     assert wait_until(lambda: good(honest, "mine").text == "1")
+
+
+def youngest(name):
+    """The last started child of the warden with this name."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        comm, fields = process_stat(entry) or ("", [])
+        if comm == name and int(fields[1]) == own_warden_process():
+            found.append((int(fields[19]), int(entry)))
+    return max(found)[1] if found else None
+
+
+def times_woken(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("voluntary_ctxt_switches:"))
+
+
+def test_children_that_all_fail(image, honest):
+    """Sessions of it start by a fresh exec. What is made ahead for the next one fails, too: it is tried now and then, not without
+    pause, and what has failed does not stay in the way."""
+    with Session(template="t-unforkable", rootfs=image) as session:
+        result = session.context().run("6 * 7")
+        assert result.text == "42" and not result.is_warm, result
+        foreman = youngest("glovebox-forema")
+        before = times_woken(foreman)
+        time.sleep(4)
+        # 0.1 s after the first, then 0.2 and so on: half a dozen, each of which wakes it a few times.
+        assert 0 < times_woken(foreman) - before < 60
+        assert good(honest, "mine").text == "1"

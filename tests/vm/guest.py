@@ -8,6 +8,7 @@ import traceback
 
 import guest_cgroup
 import guest_quota
+import guest_server
 from guest_host import IS_V1, Skip, clean_up
 
 
@@ -35,7 +36,7 @@ def one(name, function, *args):
 def main():
     only = wanted()
     print(f"@vm note kernel {platform.release()}, up {time.monotonic():.1f} s")
-    for name, function, *args in [*guest_cgroup.tests(), *([] if IS_V1 else guest_quota.tests())]:
+    for name, function, *args in [*guest_cgroup.tests(), *([] if IS_V1 else [*guest_quota.tests(), *guest_server.tests()])]:
         if not only or any(word in name for word in only):
             one(name, function, *args)
     print("@vm done")

@@ -34,7 +34,6 @@
 #include <unistd.h>
 
 #define KEEPER_MAGIC 0x6762786bU
-#define WARDENS_MAX 4 /* alive at a time: one serves, others may be about to end */
 #define ANSWER_MSEC 10000
 #define SOCKET_FD 3 /* where the keeper has its own; what it keeps of the front's comes after it */
 
@@ -44,7 +43,7 @@ struct keeper_answer {
 };
 
 static int keeper_socket = -1;
-static pid_t keeper_pid;
+static pid_t keeper_pid, keeper_owner;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- in the keeper ---- */
@@ -52,13 +51,13 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 struct keeper {
         uid_t uid;
         gid_t gid;
-        int pidfds[WARDENS_MAX]; /* -1: a free place */
+        int pidfds[KEEPER_WARDENS_MAX]; /* -1: a free place. One serves, others may be about to end */
 };
 
 /* A place for one more; NULL: as many as there may be live. */
 static int *free_place(struct keeper *k)
 {
-        for (int i = 0; i < WARDENS_MAX; i++) {
+        for (int i = 0; i < KEEPER_WARDENS_MAX; i++) {
                 struct pollfd p = {.fd = k->pidfds[i], .events = POLLIN};
                 if (k->pidfds[i] >= 0 && poll(&p, 1, 0) == 1)
                         k->pidfds[i] = safe_close(k->pidfds[i]);
@@ -188,12 +187,13 @@ static int start_keeper(const struct separation *s, gb_error *err)
         }
         keeper_socket = pair[0];
         keeper_pid = pid;
+        keeper_owner = getpid();
         return 0;
 }
 
 void keeper_end(void)
 {
-        if (keeper_socket < 0)
+        if (keeper_socket < 0 || keeper_owner != getpid())
                 return;
         keeper_socket = safe_close(keeper_socket);
         while (waitpid(keeper_pid, NULL, 0) < 0 && errno == EINTR)

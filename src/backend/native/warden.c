@@ -322,9 +322,8 @@ void warden_forget(void)
 /* When the process ends nothing of ours shall be left to whoever inherits its orphans. */
 static __attribute__((destructor)) void forget_at_exit(void)
 {
-        if (shared.owner != getpid())
-                return;
-        warden_forget();
+        if (shared.owner == getpid())
+                warden_forget();
         keeper_end();
 }
 
