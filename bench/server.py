@@ -59,7 +59,7 @@ class Server:
         stack.callback(self.log.close)
         command = [glovebox, "serve", "--listen", f"unix:{self.socket}", "--listen", f"127.0.0.1:{self.port}", "--no-tokens", "--directory", str(work / "state"),
                    "--config", str(work / "server.yaml"), "--warm", TEMPLATE]
-        (work / "server.yaml").write_text("tenant:\n  sessions: 4000\n  runs: 1000\n  memory: 4t\nall:\n  sessions: 4000\n  runs: 1000\n  memory: 4t\n")
+        (work / "server.yaml").write_text("sessions: 4000\nruns: 1000\ntenant_sessions: 4000\ntenant_runs: 1000\nidle_timeout: 1h\n")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                         env={**os.environ, **environment, "GLOVEBOX_RUNTIME_DIR": str(work / "runtime")})
         stack.callback(self.close)

@@ -145,8 +145,8 @@ static void deliver(struct exec *x, enum run_stream stream, size_t size)
 
         note_started(x);
         facts->output_bytes += size;
-        if (kept > 0 && x->keep_output)
-                (void)buffer_add_some(stream == RUN_STDOUT ? &x->result->out : &x->result->err, x->chunk, kept);
+        if (kept > 0 && x->keep_output && buffer_add_some(stream == RUN_STDOUT ? &x->result->out : &x->result->err, x->chunk, kept) < 0)
+                stop(x, STOP_LOST); /* no memory: of its output a part is missing */
         if (kept > 0 && x->callbacks->output)
                 x->callbacks->output(x->callbacks->data, stream, x->chunk, kept, monotonic_usec() - x->asked_usec);
         if (kept == size)

@@ -154,7 +154,7 @@ static json_t *column_text(sqlite3_stmt *s, int at)
 static json_t *column_json(sqlite3_stmt *s, int at)
 {
         const char *text = (const char *)sqlite3_column_text(s, at);
-        json_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+        json_t *value = text ? json_parse(text, strlen(text), JSON_DECODE_ANY, NULL) : NULL;
 
         return value ? value : json_null();
 }
@@ -203,7 +203,7 @@ static char *record_text(sqlite3_stmt *s)
         _cleanup_json_ json_t *more = column_json(s, 14);
         if (json_is_object(more))
                 r |= json_object_update_missing(o, more);
-        return r == 0 ? json_dumps(o, JSON_COMPACT) : NULL;
+        return r == 0 ? json_text(o, JSON_COMPACT) : NULL;
 }
 
 static bool column_is(sqlite3_stmt *s, int at, const char *wanted)

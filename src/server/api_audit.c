@@ -63,7 +63,7 @@ static int read_query(const struct request *r, struct journal_query *q, gb_error
 
 static int add_record(void *data, uint64_t cursor, const char *json)
 {
-        json_t *record = json_loads(json, 0, NULL);
+        json_t *record = json_parse(json, strlen(json), 0, NULL);
 
         return record && json_array_append_new(data, record) == 0 ? 0 : -ENOMEM;
 }

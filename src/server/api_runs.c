@@ -74,7 +74,7 @@ static void reply_run_by_id(struct request *r, int status, const char *id)
 /* The error of a run of which nothing was run, as it was told the first time. */
 static void reply_failed(struct request *r, const struct journal_run *run)
 {
-        _cleanup_json_ json_t *stored = run->result ? json_loads(run->result, JSON_ALLOW_NUL, NULL) : NULL;
+        _cleanup_json_ json_t *stored = run->result ? json_parse(run->result, strlen(run->result), JSON_ALLOW_NUL, NULL) : NULL;
         const json_t *error = json_object_get(stored, "error");
         const char *code = json_string_value(json_object_get(error, "code")), *message = json_string_value(json_object_get(error, "message"));
         gb_error err;
@@ -92,6 +92,7 @@ static void execute(void *data)
 {
         _cleanup_run_job_ struct run_job *job = data;
 
+        (void)json_lacked_memory(); /* from here on it is this one that lacks it */
         run_job_execute(job);
 }
 
@@ -182,6 +183,7 @@ static void create(struct request *r, struct live_session *session, struct run_o
                 run_job_free(TAKE_PTR(job));
                 replay(r, id, detach);
         } else if (status < 0) {
+                run_job_free(TAKE_PTR(job)); /* first: who hears of it finds its context free */
                 refuse(r, &err);
         } else {
                 (void)reply_header(r, "Glovebox-Run", "%s", id);

@@ -6,6 +6,7 @@
 #include "server/dispatch.h"
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "http/uri.h"
 #include "server/body.h"
 #include "server/connection.h"
@@ -39,6 +40,7 @@ static void work(void *data)
 {
         struct request *r = data;
 
+        (void)json_lacked_memory(); /* from here on it is this one that lacks it */
         r->route->handler(r);
         finish(r);
 }

@@ -24,6 +24,7 @@
  *
  * Exit status: 0 after an orderly end; else the one of the error's code (docs/exit-codes.md). When it is ready it says so: a line with the event "ready" on standard
  * error, READY=1 to $NOTIFY_SOCKET, and /readyz answers 200. */
+#include "base/json.h"
 #include "base/quote.h"
 #include "server/commands.h"
 #include "server/options.h"
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
                 {"routes", command_routes, false},
         };
 
+        json_guard_memory();
         if (argc < 1)
                 return 110;
         if (argc < 2 || argv[1][0] == '-')

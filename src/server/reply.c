@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/reply.h"
 
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "http/message.h"
@@ -44,6 +45,7 @@ int reply_header(struct request *r, const char *name, const char *format, ...)
         va_end(ap);
         if (n < 0) {
                 value = NULL;
+                r->reply->lacks_field = true;
                 return -ENOMEM;
         }
         for (const unsigned char *p = (const unsigned char *)value; *p; p++)
@@ -51,7 +53,9 @@ int reply_header(struct request *r, const char *name, const char *format, ...)
                         return -EINVAL;
         if (r->reply->fields.max == 0)
                 buffer_init(&r->reply->fields, REPLY_FIELDS_MAX);
-        return buffer_printf(&r->reply->fields, "%s: %s\r\n", name, value);
+        n = buffer_printf(&r->reply->fields, "%s: %s\r\n", name, value);
+        r->reply->lacks_field |= n == -ENOMEM;
+        return n;
 }
 
 static int fail(struct request *r)
@@ -89,7 +93,7 @@ static int send_head(struct request *r, int status, const char *content_type, in
         int n = snprintf(head, sizeof(head),
                          "HTTP/1.1 %d %s\r\nServer: glovebox\r\n%s%sCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s", status, reason_of(status),
                          type, length, reply->close ? "Connection: close\r\n" : "");
-        if (n < 0 || (size_t)n >= sizeof(head))
+        if (n < 0 || (size_t)n >= sizeof(head) || reply->lacks_field)
                 return fail(r);
         struct iovec parts[] = {
                 {head, (size_t)n},
@@ -111,7 +115,7 @@ static void send_whole(struct request *r, int status, const char *content_type, 
 
 void reply_json(struct request *r, int status, json_t *body)
 {
-        _cleanup_free_ char *text = body ? json_dumps(body, REPLY_JSON_FLAGS) : NULL;
+        _cleanup_free_ char *text = json_text(body, REPLY_JSON_FLAGS);
 
         json_decref(body);
         if (!text) {
@@ -190,6 +194,7 @@ static void send_error(struct request *r, int status, const gb_error *err, const
                 json_decref(details);
                 return;
         }
+        (void)json_lacked_memory(); /* it may be what this is about */
         if (err->code == GB_E_QUOTA || err->code == GB_E_UNAVAILABLE)
                 (void)reply_header(r, "Retry-After", "1");
         if (err->code == GB_E_UNAUTHORIZED)

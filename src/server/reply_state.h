@@ -14,6 +14,7 @@ struct reply {
         int status;           /* 0: not begun */
         int64_t left;         /* of the body; -1: chunked, or up to the close */
         bool chunked, ended, failed;
+        bool lacks_field;  /* there was no memory for one: nothing is said rather than a part of it */
         bool without_body; /* HEAD, 204: what is written goes nowhere */
         bool close;        /* the connection, after it */
 

@@ -2,6 +2,7 @@
 #include "server/request.h"
 
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/parse.h"
 #include "base/quote.h"
@@ -220,7 +221,7 @@ static int load_error(const json_error_t *why, gb_error *err)
 static int load(const char *bytes, size_t size, json_t **ret, gb_error *err)
 {
         json_error_t why;
-        json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &why);
+        json_t *json = json_parse(bytes, size, JSON_REJECT_DUPLICATES, &why);
 
         if (!json)
                 return load_error(&why, err);

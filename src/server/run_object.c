@@ -2,6 +2,7 @@
 #include "server/run_object.h"
 
 #include "base/buffer.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "engine/result.h"
@@ -83,7 +84,7 @@ static const char *const kind_names[] = {
 /* What we have written ourselves; a JSON text of any type. */
 static json_t *load(const char *text, size_t size)
 {
-        return json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        return json_parse(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 }
 
 static int set_data(json_t *o, const struct journal_event *e)

@@ -34,6 +34,8 @@ static int add_data(struct box_plan *p, const void *data, size_t size, struct pa
 {
         *ret = (struct payload_range){.offset = (uint32_t)p->data.size, .size = (uint32_t)size};
         int r = buffer_add(&p->data, data, size);
+        if (r == -ENOMEM)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r < 0)
                 return error_set(err, GB_E_LIMIT, -r, "the code, its arguments and the files of the box are more than %llu MB",
                                  BOX_PAYLOAD_MAX / MIB);
