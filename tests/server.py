@@ -135,10 +135,9 @@ class Stream:
 
 
 class Server:
-    def __init__(self, tcp=False, policy=None, templates=None, languages=None, environ=None, arguments=(), user=None, **config):
+    def __init__(self, tcp=False, policy=None, templates=None, languages=None, environ=None, arguments=(), user=None, private=False, **config):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="gbtest-server-"))
-        self.directory.chmod(0o711)  # root's server becomes somebody else
-        self.directory.chmod(0o755)  # started as root it becomes somebody else
+        self.directory.chmod(0o755)  # root's server becomes somebody else
         self.config, self.state = self.directory / "config", self.directory / "state"
         self.socket = self.directory / "api.sock"
         self.arguments, self.process, self.tcp = arguments, None, None
@@ -163,10 +162,12 @@ class Server:
             if name in os.environ:
                 self.environ.setdefault(name, os.environ[name])
 
-        self.popen = {}
+        self.popen = {"stdin": subprocess.DEVNULL}
+        if private:  # for itself alone: it ends with who started it, and stays who that is
+            self.popen["stdin"], self.arguments = subprocess.PIPE, (*arguments, "--parent-fd", "0")
         if user is not None:  # for root: as somebody else
             os.chown(self.directory, user, user)
-            self.popen = {"user": user, "group": user, "extra_groups": []}
+            self.popen |= {"user": user, "group": user, "extra_groups": []}
 
     def write_config(self, config):
         """JSON is YAML, one value on a line."""
@@ -189,8 +190,8 @@ class Server:
     def start(self, wait=True, patience=PATIENCE):
         assert not self.process
         self.log = open(self.directory / "log", "ab")
-        self.process = subprocess.Popen([str(PROGRAM), "serve", *self.arguments], env=self.environ, stdin=subprocess.DEVNULL,
-                                        stdout=self.log, stderr=self.log, cwd="/", **self.popen)
+        self.process = subprocess.Popen([str(PROGRAM), "serve", *self.arguments], env=self.environ, stdout=self.log,
+                                        stderr=self.log, cwd="/", **self.popen)
         try:
             if wait:
                 self.wait_ready(patience)

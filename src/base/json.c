@@ -108,7 +108,7 @@ json_t *json_parse(const char *text, size_t size, size_t flags, json_error_t *wh
         return value;
 }
 
-char *json_text(const json_t *value, size_t flags)
+char *json_print(const json_t *value, size_t flags)
 {
         char *text = value ? json_dumps(value, flags) : NULL;
 

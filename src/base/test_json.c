@@ -67,13 +67,13 @@ static void test_reading(void **state)
 static void test_writing(void **state)
 {
         _cleanup_json_ json_t *value = json_parse(sample, strlen(sample), 0, NULL);
-        _cleanup_free_ char *expected = json_text(value, JSON_COMPACT);
+        _cleanup_free_ char *expected = json_print(value, JSON_COMPACT);
         long n = 0;
 
         assert_non_null(expected);
         for (bool done = false; !done; n++) {
                 left = n;
-                _cleanup_free_ char *text = json_text(value, JSON_COMPACT);
+                _cleanup_free_ char *text = json_print(value, JSON_COMPACT);
                 done = left >= 0;
                 left = -1;
                 if (text)
@@ -91,10 +91,10 @@ static void test_making(void **state)
         left = 0;
         (void)json_object_set_new(o, "a", json_integer(1));
         left = -1;
-        assert_null(json_text(o, JSON_COMPACT));
-        _cleanup_free_ char *text = json_text(o, JSON_COMPACT);
+        assert_null(json_print(o, JSON_COMPACT));
+        _cleanup_free_ char *text = json_print(o, JSON_COMPACT);
         assert_string_equal(text, "{}");
-        assert_null(json_text(NULL, 0));
+        assert_null(json_print(NULL, 0));
 }
 
 static void test_errors_are_jansson_s(void **state)

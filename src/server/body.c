@@ -83,7 +83,7 @@ static int body_spill(struct body *b, const char *directory, gb_error *err)
 /* One alone is always taken: how large it may be is the configuration's. */
 static int write_file(struct body *b, const void *bytes, size_t size, gb_error *err)
 {
-        uint64_t all = file_bytes += size;
+        uint64_t all = atomic_fetch_add(&file_bytes, size) + size;
         int r = all > BODIES_FILES_MAX && all > b->size + size ? -EAGAIN : fd_write_all(b->fd, bytes, size);
 
         if (r == 0)

@@ -33,11 +33,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* While the server is being built. */
-extern __typeof__(command_token) command_token __attribute__((weak));
-extern __typeof__(command_audit) command_audit __attribute__((weak));
-extern __typeof__(command_routes) command_routes __attribute__((weak));
-
 /* What root writes beside a server that is not root any more must be that server's. */
 static int become_owner(int argc, char **argv, gb_error *err)
 {

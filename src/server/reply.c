@@ -115,7 +115,7 @@ static void send_whole(struct request *r, int status, const char *content_type, 
 
 void reply_json(struct request *r, int status, json_t *body)
 {
-        _cleanup_free_ char *text = json_text(body, REPLY_JSON_FLAGS);
+        _cleanup_free_ char *text = json_print(body, REPLY_JSON_FLAGS);
 
         json_decref(body);
         if (!text) {

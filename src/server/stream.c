@@ -34,7 +34,7 @@ static int write_event(struct request *r, const char *prefix, const char *text, 
 
 int reply_stream_event(struct request *r, int64_t seq, const char *kind, json_t *object)
 {
-        _cleanup_free_ char *text = json_text(object, REPLY_JSON_FLAGS);
+        _cleanup_free_ char *text = json_print(object, REPLY_JSON_FLAGS);
         char prefix[128], id[40] = "";
 
         if (!text) {

@@ -3,12 +3,13 @@
 import os
 import pathlib
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
 from conftest import wait_until
-from server import Server, in_threads, server, wait_for
+from server import BINARY, Server, in_threads, server, wait_for
 
 
 def kind(run):
@@ -262,6 +263,51 @@ def test_the_warden_is_killed(server):
     wait_for(lambda: server.used() == {"sessions": 0, "runs": 0, "memory_bytes": 0})
     again = server.run("print(1)")
     assert kind(again) == "ok"
+
+
+# ---- templates ----
+
+def test_its_templates_are_its_own():
+    """A `glovebox warm` of the same user may end at any time: no session of the server hangs on it."""
+    server = Server(private=True)
+    warm = subprocess.Popen([str(BINARY), "warm"], env=server.environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        assert b"ready" in warm.stdout.readline()
+        server.start()
+        session = server.post("/v1/sessions", {}).expect(201).json
+        assert session["warm"] is True
+        server.run("x = 5", session["id"])
+        warm.terminate()
+        assert warm.wait(60) == 0
+        assert server.run("x", session["id"])["result"]["results"][0]["data"]["text/plain"] == "5"
+        server.delete(f"/v1/sessions/{session['id']}").expect(204)
+    finally:
+        warm.kill()
+        warm.wait()
+        warm.stdout.close()
+        server.close()
+
+
+@needs_root
+def test_a_template_that_was_killed_comes_back():
+    with Server(warm=["python"]) as server:
+        assert server.post("/v1/sessions", {}).expect(201).json["warm"] is True
+        interpreter = min(server.find("glovebox_template.py"))
+        os.kill(interpreter, signal.SIGKILL)
+        wait_for(lambda: server.post("/v1/sessions", {}).expect(201).json["warm"])
+        assert kind(server.run("1")) == "ok"
+
+
+def test_a_private_server_ends_with_who_started_it():
+    server = Server(private=True)
+    try:
+        server.start()
+        server.post("/v1/runs", {"code": "import time; time.sleep(60)", "detach": True}).expect(202)
+        server.process.stdin.close()
+        assert server.process.wait(60) == 0, server.output()
+        server.process = None
+    finally:
+        server.close()
 
 
 # ---- more than one at a time ----

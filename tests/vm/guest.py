@@ -9,6 +9,7 @@ import traceback
 import guest_cgroup
 import guest_quota
 import guest_server
+import guest_systemd
 from guest_host import IS_V1, Skip, clean_up
 
 
@@ -33,10 +34,16 @@ def one(name, function, *args):
         print(f"@vm pass {name} {time.monotonic() - start:.1f}")
 
 
+def tests():
+    if pathlib.Path("/run/systemd/system").exists():
+        return guest_systemd.tests()
+    return [*guest_cgroup.tests(), *([] if IS_V1 else [*guest_quota.tests(), *guest_server.tests()])]
+
+
 def main():
     only = wanted()
     print(f"@vm note kernel {platform.release()}, up {time.monotonic():.1f} s")
-    for name, function, *args in [*guest_cgroup.tests(), *([] if IS_V1 else [*guest_quota.tests(), *guest_server.tests()])]:
+    for name, function, *args in tests():
         if not only or any(word in name for word in only):
             one(name, function, *args)
     print("@vm done")

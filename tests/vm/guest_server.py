@@ -26,7 +26,27 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
-class Service:
+class Client:
+    def __init__(self, path):
+        self.socket = path
+
+    def ask(self, method, path, body=None):
+        connection = Connection(self.socket)
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+        connection.request(method, path, data, {"Content-Type": kind} if data is not None else {})
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, json.loads(text) if text[:1] in b"{[" else text
+
+    def run(self, code, **fields):
+        status, run = self.ask("POST", "/v1/runs", {"code": code, **fields})
+        assert status == 200, (status, run)
+        return run["result"]
+
+
+class Service(Client):
     def __init__(self, uid):
         for old in (CGROUP / SERVICE / "main", CGROUP / SERVICE):  # as systemd does when a service has ended
             if old.exists():
@@ -38,7 +58,7 @@ class Service:
         subprocess.run(["rm", "-rf", self.directory], check=True)
         self.directory.mkdir(mode=0o711)
         os.chown(self.directory, uid, uid)
-        self.socket = self.directory / "api.sock"
+        super().__init__(self.directory / "api.sock")
         self.log = open(self.directory / "log", "wb")
         self.process = subprocess.Popen([PROGRAM, "serve", "--listen", f"unix:{self.socket}", "--directory", str(self.directory / "state"), "--warm", "python"],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd="/", env={"PATH": "/usr/bin:/bin"}, preexec_fn=self.enter)
@@ -54,26 +74,11 @@ class Service:
     def output(self):
         return (self.directory / "log").read_text()[-3000:]
 
-    def ask(self, method, path, body=None):
-        connection = Connection(self.socket)
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
-        connection.request(method, path, data, {"Content-Type": kind} if data is not None else {})
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        return answer.status, json.loads(text) if text[:1] in b"{[" else text
-
     def is_ready(self):
         try:
             return self.ask("GET", "/readyz")[0] == 200
         except OSError:
             return False
-
-    def run(self, code, **fields):
-        status, run = self.ask("POST", "/v1/runs", {"code": code, **fields})
-        assert status == 200, (status, run, self.output())
-        return run["result"]
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)

@@ -14,7 +14,21 @@ PROGRAMS = ["bash", "cat", "chmod", "cp", "dd", "env", "false", "head", "id", "k
             "rm", "seq", "sh", "sleep", "swapoff", "swapon", "true", "umount", "unshare", "yes"]
 MERGED = ["bin", "lib", "lib64", "sbin"]
 CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-static"]
-ROOT_SIZE, QUOTA_SIZE = "768m", "128m"
+ROOT_SIZE, QUOTA_SIZE = "1g", "128m"
+SYSTEMD = pathlib.Path("/usr/lib/systemd")
+TARGETS = ["basic", "final", "local-fs", "multi-user", "network", "paths", "poweroff", "shutdown", "slices", "sockets", "swap", "sysinit", "timers", "umount"]
+TEST_UNIT = """[Unit]
+Wants=glovebox.socket
+After=glovebox.socket
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/python3 /vm/guest.py
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/ttyS1
+TimeoutStartSec=600
+ExecStopPost=/usr/bin/systemctl poweroff --force --force
+"""
 
 
 def call(*argv, **options):
@@ -86,11 +100,38 @@ class Tree:
         return list(library.glob("lib-dynload/*.so"))
 
 
+def has_systemd():
+    return (SYSTEMD / "systemd").exists()
+
+
+def add_systemd(tree):
+    """This host's systemd, as little of it as boots, with our units and one that runs the tests; returns its programs."""
+    files = [SYSTEMD / "systemd", SYSTEMD / "systemd-shutdown", pathlib.Path(tree.add_program("systemctl"))]
+    files += [p for place in (SYSTEMD, pathlib.Path("/usr/lib/x86_64-linux-gnu/systemd")) for p in place.glob("*.so")]
+    for file in files:
+        tree.add(file)
+    units = tree.top / "usr/lib/systemd/system"
+    (units / "multi-user.target.wants").mkdir(parents=True)
+    for name in [*(f"{target}.target" for target in TARGETS), "systemd-poweroff.service"]:
+        tree.add(SYSTEMD / "system" / name, f"/usr/lib/systemd/system/{name}")
+    for unit in (tree.top / "usr/local/lib/systemd/system").glob("glovebox.*"):
+        tree.add(unit, f"/usr/lib/systemd/system/{unit.name}")
+    (units / "default.target").symlink_to("multi-user.target")
+    (units / "tests.service").write_text(TEST_UNIT)
+    (units / "multi-user.target.wants/tests.service").symlink_to("../tests.service")
+    for name in ["var/lib", "var/log", "var/tmp", "home", "usr/lib/modules"]:
+        (tree.top / name).mkdir(parents=True, exist_ok=True)
+    (tree.top / "etc/machine-id").write_text("0123456789abcdef0123456789abcdef\n")
+    (tree.top / "etc/os-release").write_text("ID=test\nNAME=test\n")
+    return files
+
+
 def make_root(work, build, kernel):
     tree = Tree(work / "root")
     files = [tree.add_program(name) for name in PROGRAMS] + tree.add_python()
     call("meson", "install", "-C", build, "--no-rebuild", "--destdir", tree.top)
     files += [p for p in (tree.top / "usr/local").rglob("*") if p.is_file() and os.access(p, os.X_OK)]
+    files += add_systemd(tree) if has_systemd() else []
     tree.add_libraries(files)
     for name in MODULES:
         tree.add(next(kernel.glob(f"lib/modules/*/kernel/**/{name}.ko")), f"/vm/modules/{name}.ko")
@@ -98,8 +139,8 @@ def make_root(work, build, kernel):
         call("cc", *CFLAGS, "-o", tree.top / "vm" / name, HERE / f"{name}.c")
     for source in [*HERE.glob("guest*.py")]:
         tree.add(source, f"/vm/{source.name}")
-    (tree.top / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nuser:x:4242:4242::/tmp:/bin/sh\n")
-    (tree.top / "etc/group").write_text("root:x:0:\nuser:x:4242:\n")
+    (tree.top / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nuser:x:4242:4242::/tmp:/bin/sh\nglovebox:x:990:990::/var/lib/glovebox:/bin/false\n")
+    (tree.top / "etc/group").write_text("root:x:0:\nuser:x:4242:\nglovebox:x:990:\n")
     image = work / "root.ext4"
     image.unlink(missing_ok=True)
     call("mke2fs", "-q", "-t", "ext4", "-E", "root_owner=0:0", "-d", tree.top, image, ROOT_SIZE)
