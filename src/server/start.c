@@ -14,6 +14,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -76,6 +78,16 @@ static int tame_process(gb_error *err)
         return 0;
 }
 
+/* OpenSSL sets itself up when it is first used, and never again: when it lacks memory then, it is broken for good. */
+static int prepare_crypto(gb_error *err)
+{
+        unsigned char hash[EVP_MAX_MD_SIZE];
+
+        if (OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) != 1 || EVP_Digest("", 0, hash, NULL, EVP_sha256(), NULL) != 1)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot set up the cryptographic library: out of memory");
+        return 0;
+}
+
 #define SESSION_FILES 4096 /* sessions have descriptors, too: a dozen each */
 
 static void fit_connections(struct server_config *c)
@@ -108,6 +120,8 @@ static int serve(struct serve_options *o, gb_error *err)
         struct serve s = SERVE_INIT(o);
 
         int r = tame_process(err);
+        if (r == 0)
+                r = prepare_crypto(err);
         if (r == 0) {
                 log_open(o->json);
                 notify_open();

@@ -149,15 +149,15 @@ def test_script_that_cannot_be_written(tmp_path):
 TEMPLATE = """
 import sys
 sys.path.insert(0, {directory!r})
-import ctypes, importlib, glovebox_runner, os
+import ctypes, importlib, glovebox_runner_warm, os
 for name in {modules!r}:
     importlib.import_module(name)
 fork = ctypes.PyDLL(None).fork
 {before}
-glovebox_runner.prepare()
+glovebox_runner_warm.prepare()
 for channel in {channels!r}:
     if fork() == 0:
-        glovebox_runner.serve(channel)
+        glovebox_runner_warm.serve(channel)
     os.close(channel)
 status = 0
 for channel in {channels!r}:
@@ -277,12 +277,12 @@ def test_work_after_the_fork_is_short():
     modules = STDLIB + [name for name in ("pandas", "matplotlib.pyplot") if has_module(name)]
     measure = """
 import os, time
-glovebox_runner.prepare()
-assert not glovebox_runner._Fresh.reseed, glovebox_runner._Fresh.reseed
+glovebox_runner_warm.prepare()
+assert not glovebox_runner_warm._Fresh.reseed, glovebox_runner_warm._Fresh.reseed
 took = []
 for _ in range(200):
     began = time.perf_counter()
-    glovebox_runner.after_fork()
+    glovebox_runner_warm.after_fork()
     took.append(time.perf_counter() - began)
 print(sorted(took)[100] * 1e6, flush=True)
 os._exit(0)

@@ -325,7 +325,7 @@ int root_plan_inherited(struct box_plan *p, const struct box_request *request, g
 
 int root_plan_template(struct box_plan *p, const struct box_request *request, gb_error *err)
 {
-        static const char *const own[] = {"glovebox_template.py", "_glovebox.abi3.so", NULL};
+        static const char *const own[] = {"glovebox_template.py", "glovebox_runner_warm.py", "_glovebox.abi3.so", NULL};
 
         int r = root_plan_session(p, request, err);
         return r < 0 ? r : plan_runner_files(p, own, err);

@@ -15,7 +15,7 @@
  * them up before the warden hands its control channel to anybody.
  *
  * Raw clones skip the handlers that libraries register for fork(). The template has one thread, so no lock can be
- * held; what must differ in a child (random state, cached ids) the Python half renews (glovebox_runner.after_fork). */
+ * held; what must differ in a child (random state, cached ids) the Python half renews (glovebox_runner_warm.after_fork). */
 #include "runner/python/child.h"
 
 #include "base/fd.h"

@@ -35,13 +35,13 @@ def main():
     missing = load(sys.argv[1:])
     for name in SINGLE:
         del os.environ[name]
-    import glovebox_runner
-    glovebox_runner.prepare()
-    channels = glovebox_runner.prepare_trials()
-    places = glovebox_runner.expect(FIRST, _glovebox.begin)
-    trials = (glovebox_runner.try_context, glovebox_runner.try_script)
+    import glovebox_runner_warm as runner
+    runner.prepare()
+    channels = runner.prepare_trials()
+    places = runner.expect(FIRST, _glovebox.begin)
+    trials = (runner.try_context, runner.try_script)
     renewed = _glovebox.serve(trials, channels, ORDERS, " ".join(missing), places, FIRST)
-    glovebox_runner.serve(CONTROL, os._exit, renewed)
+    runner.serve(CONTROL, os._exit, renewed)
 
 
 # Python looks for modules beside this file only while it starts: PYTHONSAFEPATH may be set.
