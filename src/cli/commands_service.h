@@ -144,6 +144,7 @@ static const struct option session_create_options[] = {
          .help = "a trust level of the server's policy file", .fallback = "the file's default_trust"},
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED, .placeholder = "NAME=VALUE",
          .help = "set a variable of its programs; may be repeated"},
+        ROW_ALLOW_WEAKER,
         ROW_SERVER_PLAIN,
         ROW_JSON("print the session as one object"),
         ROW_HELP,
@@ -267,7 +268,7 @@ static const struct command_example session_create_examples[] = {
 static const struct command_example session_exec_examples[] = {
         {"glovebox session exec work -c 'x = 6 * 7'", "variables stay"},
         {"glovebox session exec work -c 'x'", "so that this prints 42"},
-        {"glovebox session exec work --fresh -l bash -c 'ls -l' ", "a program of its own, among the same files"},
+        {"glovebox session exec work --fresh -l bash -c 'ls -l'", "a program of its own, among the same files"},
         {NULL, NULL},
 };
 

@@ -61,6 +61,9 @@ static int check_words(const struct command *c, const struct arguments *a, gb_er
 {
         size_t n = a->n_words;
 
+        /* "--server http://..." is "--server" alone, and a word. */
+        if (n > c->words_max && arguments_has(a, OPT_SERVER) && !arguments_get(a, OPT_SERVER))
+                return error_set(err, GB_E_USAGE, 0, "unexpected argument %s; an address is given as --server=ADDRESS", quote(a->words[c->words_max]).text);
         if (n > c->words_max)
                 return error_set(err, GB_E_USAGE, 0, "unexpected argument %s%s", quote(a->words[c->words_max]).text,
                                  c->takes_rest ? "; arguments for the program go after --" : "");

@@ -62,7 +62,7 @@ static void add_run(struct table *t, const struct ps *p, const json_t *run)
         human_json_time(json_inner(sample, "cpu", "usec"), cpu);
         human_json_size(json_inner(sample, "memory", "bytes"), memory);
         if (ended)
-                state = json_member(run, "verdict", state);
+                state = json_member(run, "verdict", json_object_get(run, "failed") ? "(not run)" : state);
         table_add(t, (const char *const[]){human_id(json_member(run, "id", ""), id), "run", json_member(run, "language", NULL),
                                            in ? human_id(in, session) : NULL, human_json_ago(json_object_get(run, "created_at"), age), cpu,
                                            memory, state});
@@ -89,7 +89,11 @@ static int add_verdicts(struct ps *p, gb_error *err)
                 }
                 const json_t *result = json_object_get(whole, "result");
                 const char *kind = json_member(json_object_get(result, "verdict"), "kind", NULL);
-                json_object_set_new(run, "verdict", json_string(kind ? kind : json_object_get(result, "error") ? "error" : "lost"));
+                const char *failed = json_member(json_object_get(result, "error"), "code", NULL);
+                /* As in the audit: what was never run has no verdict. */
+                if (!kind && failed)
+                        json_object_set_new(run, "failed", json_string(failed));
+                json_object_set_new(run, "verdict", kind ? json_string(kind) : failed ? json_null() : json_string("lost"));
         }
         return 0;
 }

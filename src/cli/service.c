@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 #define SOCKET_NAME "glovebox.sock"
 #define TOKEN_VARIABLE "GLOVEBOX_TOKEN"
@@ -75,8 +76,8 @@ int service_open(const struct option_set *set, const struct arguments *a, struct
         if (r < 0 && text)
                 error_set(err, GB_E_UNAVAILABLE, -r, "no server at %s: %s", quote(text).text, strerror(-r));
         else if (r < 0)
-                error_set(err, GB_E_UNAVAILABLE, -r, "no server is running (%s); 'glovebox serve' starts one, and GLOVEBOX_SERVER says where another one is",
-                          strerror(-r));
+                error_set(err, GB_E_UNAVAILABLE, -r, "no server listens at %s (%s); 'glovebox serve' starts one, and GLOVEBOX_SERVER says where another one is",
+                          ((const struct sockaddr_un *)&address.address)->sun_path, strerror(-r));
         return r;
 }
 

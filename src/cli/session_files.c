@@ -23,6 +23,8 @@ int files_target(struct files_call *f, const char *what, const char *path, struc
         ret->size = 0;
         int r = buffer_printf(ret, "/v1/sessions/%s/%s", f->session, what);
         if (r == 0 && path) {
+                /* As code in the box names it. */
+                path += strncmp(path, "/sandbox/", 9) == 0 ? 9 : strncmp(path, "/workspace/", 11) == 0 ? 11 : 0;
                 while (*path == '/')
                         path++;
                 r = buffer_add_string(ret, "/");
@@ -214,7 +216,12 @@ static int session_files_put(struct files_call *f, gb_error *err)
                 r = files_add_query(&target, "parents", "true");
         if (r == 0)
                 r = files_begin(f, "PUT", target.data, NULL, "application/octet-stream", fd, (uint64_t)st.st_size, err);
-        return r < 0 ? r : files_finish(f, err);
+        if (r == 0)
+                r = files_finish(f, err);
+        /* The session was found before: what is missing is a directory. */
+        if (r < 0 && err->code == GB_E_NOT_FOUND && strchr(path, '/') && !arguments_has(f->arguments, OPT_PARENTS))
+                error_set(err, GB_E_NOT_FOUND, ENOENT, "there is no directory for %s in the workspace; --parents makes it", quote(path).text);
+        return r;
 }
 
 /* ---- rm ---- */

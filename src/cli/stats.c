@@ -35,8 +35,8 @@ static int write_sample(const json_t *s, struct buffer *out)
         char a[HUMAN_TEXT_MAX], b[HUMAN_TEXT_MAX], c[HUMAN_TEXT_MAX];
         const json_t *milli = json_inner(s, "cpu", "limit_milli");
 
-        int r = milli ? add_line(out, "cpu", "%s of processor time; at most %g CPUs", human_json_time(json_inner(s, "cpu", "usec"), a),
-                                 (double)json_integer_value(milli) / 1000.0)
+        int r = milli ? add_line(out, "cpu", "%s of processor time; at most %g CPU%s", human_json_time(json_inner(s, "cpu", "usec"), a),
+                                 (double)json_integer_value(milli) / 1000.0, json_integer_value(milli) > 1000 ? "s" : "")
                       : add_line(out, "cpu", "%s of processor time", human_json_time(json_inner(s, "cpu", "usec"), a));
         if (r == 0)
                 r = add_line(out, "memory", "%s of %s (peak %s)", human_json_size(json_inner(s, "memory", "bytes"), a),

@@ -59,7 +59,11 @@ static const char *const statements[ST_COUNT] = {
         [ST_TEXTS] = "SELECT number, text FROM texts ORDER BY number",
         [ST_META_SET] = "INSERT INTO meta(name, value) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE SET value = excluded.value",
 
-        [ST_OLDEST_RUNS] = "SELECT number, state, ended FROM runs WHERE state >= 2 ORDER BY number LIMIT ?1",
+        [ST_OLDEST_RUNS] = "SELECT number, state, ended, coalesce(out_bytes, 0) + coalesce(err_bytes, 0) FROM runs WHERE state >= 2 ORDER BY number LIMIT ?1",
+        [ST_OLDEST_RUNS_OF] = "SELECT number, state, ended, coalesce(out_bytes, 0) + coalesce(err_bytes, 0) FROM runs WHERE tenant = ?2 AND state >= 2 "
+                              "ORDER BY number LIMIT ?1",
+        [ST_SHARES] = "SELECT tenant, sum(coalesce(out_bytes, 0) + coalesce(err_bytes, 0) + ?1) AS share FROM runs WHERE state = 2 GROUP BY tenant "
+                      "ORDER BY share DESC LIMIT 2",
         [ST_RUN_GOING] = "UPDATE runs SET state = 3 WHERE number = ?1",
         [ST_EVENT_SIZES] = "SELECT key, length(data) FROM events WHERE key >= ?1 AND key <= ?2 ORDER BY key LIMIT ?3",
         [ST_EVENTS_REMOVE] = "DELETE FROM events WHERE key >= ?1 AND key <= ?2",

@@ -65,6 +65,8 @@ enum statement {
         ST_TEXTS,
         ST_META_SET,
         ST_OLDEST_RUNS,
+        ST_OLDEST_RUNS_OF,
+        ST_SHARES,
         ST_RUN_GOING,
         ST_EVENT_SIZES,
         ST_EVENTS_REMOVE,
@@ -106,6 +108,8 @@ struct journal {
         struct text texts[TEXTS_MAX]; /* number i is row i + 1 */
         size_t n_texts, n_texts_kept; /* kept: those whose transaction is over */
         uint64_t floor_written; /* of meta: see underway_floor() */
+        char largest[JOURNAL_TENANT_MAX]; /* who has most in the file, at the last look; empty: not known */
+        uint64_t largest_lead;            /* and how many bytes more than the next */
 
         pthread_mutex_t underway_lock;
         struct underway *underway[UNDERWAY_BUCKETS];

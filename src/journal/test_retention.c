@@ -100,6 +100,33 @@ static void test_large_output(void **state)
         assert_true(file_bytes("journal.db-wal") < 2 * JOURNAL_LOG_BYTES);
 }
 
+/* Who writes much pays for it; another's runs stay, also those that are older. */
+static void test_nobody_is_pushed_out(void **state)
+{
+        struct journal_limits limits = {.bytes = 32 * MIB, .runs = 1000};
+        _cleanup_journal_ struct journal *j = open_journal(&limits, NULL);
+
+        for (unsigned i = 0; i < 100; i++)
+                whole(j, "quiet", i);
+        for (unsigned i = 100; i < 200; i++) {
+                begin(j, "loud", i);
+                write_much(j, i, 1 * MIB);
+                end(j, i, "ok");
+                if (i % 4 == 0)
+                        tidy(j);
+        }
+        for (unsigned i = 200; i < 3000; i++) {
+                whole(j, "loud", i);
+                if (i % 100 == 0)
+                        tidy(j);
+        }
+        tidy(j);
+        assert_true(stats(j).runs <= 1000);
+        for (unsigned i = 0; i < 100; i++)
+                assert_true(is_there(j, i));
+        assert_true(is_there(j, 2999) && !is_there(j, 110));
+}
+
 /* Nobody calls journal_tidy() at all: who writes makes room. */
 static void test_without_upkeep(void **state)
 {
@@ -372,7 +399,7 @@ static void test_disk_full(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_many_small_runs), TEST(test_large_output), TEST(test_without_upkeep), TEST(test_large_run), TEST(test_age),
+                TEST(test_many_small_runs), TEST(test_large_output), TEST(test_nobody_is_pushed_out), TEST(test_without_upkeep), TEST(test_large_run), TEST(test_age),
                 TEST(test_keys), TEST(test_audit), TEST(test_full), TEST(test_disk_full),
         };
 

@@ -2,6 +2,9 @@
  *
  * Upkeep: what is over the limits goes, oldest first; the log is copied into the file.
  *
+ * When room is needed, it is whoever has most in the file who gives it, down to what the next one has: a tenant that writes much cannot make the
+ * journal forget another's runs.
+ *
  * Everything is done in steps of a bounded size, and the lock is given back between two of them. A run that is too large to be removed in
  * one step is first made invisible (STATE_GOING); the steps after that, or those of the next process, remove the rest.
  *
@@ -13,6 +16,8 @@
 #include "base/limits.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +29,8 @@
 #define STEPS_MAX 256          /* of one kind in one call */
 #define STEP_PAUSE_NSEC 100000 /* for those who wait for the lock; a mutex is not fair */
 #define AUDIT_BYTES 1024       /* records may have half of the file, at 512 bytes each */
+#define RUN_BYTES 1024         /* about what a run has besides its output */
+#define LOOKS_MAX 8            /* for who has most, in one call */
 #define FLOOR_STEP 1024
 #define COPY_ROUNDS_MAX 4
 #define COPY_REST_PAGES 256    /* so many may be left for the moment when nobody writes */
@@ -37,22 +44,25 @@ static void pause_briefly(void)
 /* ---- runs ---- */
 
 struct old_run {
-        uint64_t number, ended_usec;
+        uint64_t number, ended_usec, bytes;
         bool going;
 };
 
-static int oldest_runs(struct journal *j, struct old_run ret[static STEP_LOOK], size_t *ret_n)
+/* Of a tenant; NULL: of all. */
+static int oldest_runs(struct journal *j, const char *tenant, struct old_run ret[static STEP_LOOK], size_t *ret_n)
 {
-        _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_OLDEST_RUNS);
+        _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, tenant ? ST_OLDEST_RUNS_OF : ST_OLDEST_RUNS);
         size_t n = 0;
         int r;
 
         if (!s)
                 return sqlite3_extended_errcode(j->writer.db);
         statement_bind_u64(s, 1, STEP_LOOK);
+        if (tenant)
+                statement_bind_text(s, 2, tenant);
         while ((r = sqlite3_step(s)) == SQLITE_ROW && n < STEP_LOOK)
-                ret[n++] = (struct old_run){
-                        .number = statement_u64(s, 0), .going = sqlite3_column_int(s, 1) == STATE_GOING, .ended_usec = statement_u64(s, 2)};
+                ret[n++] = (struct old_run){.number = statement_u64(s, 0), .going = sqlite3_column_int(s, 1) == STATE_GOING, .ended_usec = statement_u64(s, 2),
+                                            .bytes = statement_u64(s, 3) + RUN_BYTES};
         *ret_n = n;
         return r == SQLITE_DONE || r == SQLITE_ROW ? SQLITE_OK : r;
 }
@@ -127,31 +137,38 @@ static int used_bytes(struct journal *j, uint64_t *ret)
         return r;
 }
 
-static bool is_over(const struct journal *j, const struct old_run *run, uint64_t removed, uint64_t used, uint64_t now)
+static bool is_old(const struct journal *j, const struct old_run *run, uint64_t now)
 {
-        const struct journal_limits *l = &j->limits;
-        bool too_old = l->age_usec > 0 && run->ended_usec + l->age_usec < now;
-        bool too_many = l->runs > 0 && j->runs - removed > l->runs;
-        bool too_large = l->bytes > 0 && used > l->bytes - l->bytes / 8;
-
-        return run->going || too_old || too_many || too_large;
+        return run->going || (j->limits.age_usec > 0 && run->ended_usec + j->limits.age_usec < now);
 }
 
-/* One transaction. any: also those that are within the limits. */
-static int remove_some(struct journal *j, bool any, struct budget *b)
+static bool is_full(const struct journal *j, uint64_t removed, uint64_t used)
+{
+        const struct journal_limits *l = &j->limits;
+
+        return (l->runs > 0 && j->runs - removed > l->runs) || (l->bytes > 0 && used > l->bytes - l->bytes / 8);
+}
+
+/* Which are removed: those that are too old; of one tenant (or of all) as many as must go for room; or whatever is there. */
+enum removal { REMOVE_OLD, REMOVE_FOR_ROOM, REMOVE_ANY };
+
+/* One transaction. */
+static int remove_some(struct journal *j, enum removal why, const char *tenant, struct budget *b)
 {
         struct old_run runs[STEP_LOOK];
-        uint64_t used = 0, now = journal_now();
+        uint64_t used = 0, now = journal_now(), bytes = 0;
         size_t n = 0;
 
-        int r = oldest_runs(j, runs, &n);
+        int r = oldest_runs(j, tenant, runs, &n);
         r = r != SQLITE_OK ? r : used_bytes(j, &used);
         if (r != SQLITE_OK || n == 0)
                 return r;
         r = journal_begin(j);
         for (size_t i = 0; i < n && r == SQLITE_OK && b->events > 0 && b->bytes > 0 && b->pieces < STEP_RUNS; i++)
-                if (any || is_over(j, &runs[i], b->removed, used, now))
+                if (why == REMOVE_ANY || (why == REMOVE_FOR_ROOM ? is_full(j, b->removed, used) : is_old(j, &runs[i], now))) {
                         r = remove_run(j, &runs[i], b);
+                        bytes += runs[i].bytes;
+                }
         r = journal_commit(j, r);
         if (r != SQLITE_OK) {
                 *b = (struct budget){0};
@@ -159,14 +176,48 @@ static int remove_some(struct journal *j, bool any, struct budget *b)
         }
         j->runs -= MIN(j->runs, (uint64_t)b->removed);
         j->removed_runs += b->removed;
+        j->largest_lead -= MIN(j->largest_lead, bytes);
         return SQLITE_OK;
+}
+
+/* Who has most, and by how much. */
+static int find_largest(struct journal *j, gb_error *err)
+{
+        char tenant[JOURNAL_TENANT_MAX] = "";
+        uint64_t shares[2] = {0};
+        size_t n = 0;
+        int r = SQLITE_DONE;
+
+        pthread_mutex_lock(&j->upkeep.lock);
+        sqlite3_stmt *s = database_statement(&j->upkeep, ST_SHARES);
+        if (s)
+                statement_bind_u64(s, 1, RUN_BYTES);
+        while (s && n < ARRAY_SIZE(shares) && (r = sqlite3_step(s)) == SQLITE_ROW) {
+                if (n == 0)
+                        (void)snprintf(tenant, sizeof(tenant), "%s", (const char *)sqlite3_column_text(s, 0));
+                shares[n++] = statement_u64(s, 1);
+        }
+        statement_done(s);
+        int e = s && (r == SQLITE_DONE || r == SQLITE_ROW) ? 0 : database_error(&j->upkeep, sqlite3_extended_errcode(j->upkeep.db), err, "tidy");
+        pthread_mutex_unlock(&j->upkeep.lock);
+        if (e < 0)
+                return e;
+        pthread_mutex_lock(&j->writer.lock);
+        memcpy(j->largest, tenant, sizeof(tenant));
+        /* Alone, or level with the next: at least something, or nothing would ever go. */
+        j->largest_lead = n < 2 ? UINT64_MAX : MAX(shares[0] - shares[1], (uint64_t)STEP_BYTES);
+        pthread_mutex_unlock(&j->writer.lock);
+        return 0;
 }
 
 int journal_make_room(struct journal *j)
 {
         struct budget b = {.events = STEP_EVENTS, .bytes = STEP_BYTES};
 
-        return remove_some(j, true, &b) == SQLITE_OK ? (int)b.pieces : -ENOSPC;
+        int r = j->largest[0] && j->largest_lead > 0 ? remove_some(j, REMOVE_ANY, j->largest, &b) : SQLITE_OK;
+        if (r == SQLITE_OK && b.pieces == 0)
+                r = remove_some(j, REMOVE_ANY, NULL, &b);
+        return r == SQLITE_OK ? (int)b.pieces : -ENOSPC;
 }
 
 /* ---- the rest ---- */
@@ -335,21 +386,50 @@ static int repeat(struct journal *j, step_function *step, gb_error *err)
         return e;
 }
 
-static int remove_runs(struct journal *j, uint64_t now, bool *ret_more)
+static int remove_old(struct journal *j, uint64_t now, bool *ret_more)
 {
         struct budget b = {.events = STEP_EVENTS, .bytes = STEP_BYTES};
 
-        (void)now;
-        return remove_some(j, false, &b);
+        return remove_some(j, REMOVE_OLD, NULL, &b);
+}
+
+static int remove_for_room(struct journal *j, uint64_t now, bool *ret_more)
+{
+        struct budget b = {.events = STEP_EVENTS, .bytes = STEP_BYTES};
+
+        return j->largest_lead > 0 ? remove_some(j, REMOVE_FOR_ROOM, j->largest, &b) : SQLITE_OK;
+}
+
+static bool needs_room(struct journal *j)
+{
+        uint64_t used = 0;
+
+        pthread_mutex_lock(&j->writer.lock);
+        bool yes = used_bytes(j, &used) == SQLITE_OK && is_full(j, 0, used);
+        pthread_mutex_unlock(&j->writer.lock);
+        return yes;
+}
+
+static int make_room(struct journal *j, gb_error *err)
+{
+        int e = 0;
+
+        for (int i = 0; i < LOOKS_MAX && e == 0 && needs_room(j); i++) {
+                e = find_largest(j, err);
+                if (e == 0)
+                        e = repeat(j, remove_for_room, err);
+        }
+        return e;
 }
 
 int journal_tidy(struct journal *j, gb_error *err)
 {
-        static step_function *const steps[] = {remove_runs, remove_sessions, remove_keys, remove_audit, shrink, move_floor};
-        int e = 0;
+        static step_function *const steps[] = {remove_sessions, remove_keys, remove_audit, shrink, move_floor};
 
         if (j->read_only)
                 return error_set(err, GB_E_INTERNAL, EROFS, "this journal was opened for reading");
+        int e = repeat(j, remove_old, err);
+        e = e < 0 ? e : make_room(j, err);
         for (size_t i = 0; i < ARRAY_SIZE(steps) && e == 0; i++)
                 e = repeat(j, steps[i], err);
         /* Also when something could not be removed: the log must not grow for that. */

@@ -78,6 +78,8 @@ struct live_run {
         struct live *live;
         struct reservation reservation;
 
+        struct live_later *later;     /* a place for its end, should the journal not take it; NULL: it is used */
+
         /* Of the table: by its lock */
         unsigned references;
         struct live_run *next;
@@ -178,8 +180,10 @@ struct live_run *live_run_of(struct live *l, const struct live_session *s);
 uint64_t live_watch_client(struct live *l, int fd, struct live_run *r, bool cancel);
 void live_unwatch(struct live *l, uint64_t watch);
 
-/* The end of a run that the journal could not take: it is tried again, until it can. Texts are copied. */
-void live_end_later(struct live *l, const char *run, const struct journal_end *end);
+/* The end of a run that the journal could not take: it is tried again, until it can. Texts are copied; when there is no memory for them either, the run
+ * ends as RUN_NO_MEMORY says. */
+#define RUN_NO_MEMORY "{\"error\":{\"code\":\"lost\",\"message\":\"there was no memory for what became of the run\",\"hint\":\"run it again\",\"details\":{}}}"
+void live_end_later(struct live_run *r, const struct journal_end *end);
 
 uint64_t live_wall_usec(void); /* since 1970 */
 

@@ -160,27 +160,36 @@ static char *copy(const char *text)
         return text ? strdup(text) : NULL;
 }
 
+static void end_done(struct journal_end *end)
+{
+        free((char *)(uintptr_t)end->verdict);
+        free((char *)(uintptr_t)end->event);
+        free((char *)(uintptr_t)end->result);
+        free((char *)(uintptr_t)end->peaks);
+        free((char *)(uintptr_t)end->controls);
+        *end = (struct journal_end){0};
+}
+
 static void later_free(struct live_later *e)
 {
-        free((char *)(uintptr_t)e->end.verdict);
-        free((char *)(uintptr_t)e->end.event);
-        free((char *)(uintptr_t)e->end.result);
-        free((char *)(uintptr_t)e->end.peaks);
-        free((char *)(uintptr_t)e->end.controls);
+        end_done(&e->end);
         free(e);
 }
 
-void live_end_later(struct live *l, const char *run, const struct journal_end *end)
+void live_end_later(struct live_run *r, const struct journal_end *end)
 {
-        struct live_later *e = calloc(1, sizeof(*e));
+        struct live *l = r->live;
+        struct live_later *e = TAKE_PTR(r->later);
 
         if (!e)
-                return; /* the next server will find it, and say that it is lost */
-        memcpy(e->run, run, sizeof(e->run));
+                return;
+        memcpy(e->run, r->id, sizeof(e->run));
         e->end = (struct journal_end){
                 .verdict = copy(end->verdict), .event = copy(end->event), .result = copy(end->result), .peaks = copy(end->peaks),
                 .controls = copy(end->controls), .t_usec = end->t_usec,
         };
+        if (!e->end.event || !e->end.result || (end->verdict && !e->end.verdict))
+                end_done(&e->end);
         live_lock(l);
         e->next = l->later;
         l->later = e;
@@ -196,7 +205,10 @@ static void write_later(struct live *l)
                 struct live_later *e = todo;
                 todo = e->next;
                 gb_error err = {0};
-                if (journal_run_end(l->server->journal, e->run, &e->end, &err) == 0 || err.code == GB_E_NOT_FOUND) {
+                struct journal_end end = e->end;
+                if (!end.event)
+                        end = (struct journal_end){.event = RUN_NO_MEMORY, .result = RUN_NO_MEMORY};
+                if (journal_run_end(l->server->journal, e->run, &end, &err) == 0 || err.code == GB_E_NOT_FOUND) {
                         later_free(e);
                         continue;
                 }

@@ -23,6 +23,7 @@ static struct live_run **bucket_of(struct live *l, const char *id)
 static void run_free(struct live_run *r)
 {
         admission_release(&r->reservation);
+        free(r->later);
         safe_close(r->cancel_fd);
         safe_close(r->stdin_fd);
         pthread_cond_destroy(&r->changed);
@@ -42,6 +43,7 @@ static struct live_run *run_alloc(struct live *l, const char *tenant)
         r->references = 2; /* the table's and the caller's */
         r->stdin_fd = -1;
         r->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        r->later = calloc(1, sizeof(*r->later));
         strcpy(r->tenant, tenant);
         pthread_mutex_init(&r->lock, NULL);
         pthread_mutex_init(&r->input_lock, NULL);
@@ -49,7 +51,7 @@ static struct live_run *run_alloc(struct live *l, const char *tenant)
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         pthread_cond_init(&r->changed, &monotonic);
         pthread_condattr_destroy(&monotonic);
-        if (r->cancel_fd >= 0 && result_make_id(r->id) == 0)
+        if (r->later && r->cancel_fd >= 0 && result_make_id(r->id) == 0)
                 return r;
         run_free(r);
         return NULL;

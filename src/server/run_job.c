@@ -252,7 +252,7 @@ static int write_end(struct run_job *job, const struct journal_end *end, gb_erro
                 return 0;
         metrics_add(job->server->metrics, METRICS_JOURNAL_ERRORS, 1);
         log_error("journal", "the end of run %s cannot be written yet: %s", job->run->id, err ? err->message : "");
-        live_end_later(job->server->live, job->run->id, end);
+        live_end_later(job->run, end);
         return r;
 }
 
@@ -261,7 +261,7 @@ static void end_failed(struct run_job *job, const gb_error *why)
 {
         _cleanup_json_ json_t *object = reply_error_object(why, NULL, NULL);
         _cleanup_free_ char *text = dump(object);
-        struct journal_end end = {.event = text ? text : "{}", .result = text ? text : "{}"};
+        struct journal_end end = {.event = text ? text : RUN_NO_MEMORY, .result = text ? text : RUN_NO_MEMORY};
 
         job->error = *why;
         job->status = why->errnum > 0 ? -why->errnum : -EINVAL;

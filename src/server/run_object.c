@@ -158,6 +158,8 @@ static int collect(struct journal *j, const struct journal_run *run, struct part
         do
                 n = journal_events(j, run->id, p->next, FOLLOW_BYTES_MAX, take_event, p, err);
         while (n > 0 && p->next < run->next_seq);
+        if (n < 0 && err && err->code == GB_E_NONE)
+                return error_set(err, GB_E_INTERNAL, (int)-n, "the events of the run cannot be put together");
         return n < 0 ? (int)n : 0;
 }
 

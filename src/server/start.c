@@ -16,7 +16,9 @@
 #include <jansson.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -78,14 +80,43 @@ static int tame_process(gb_error *err)
         return 0;
 }
 
-/* OpenSSL sets itself up when it is first used, and never again: when it lacks memory then, it is broken for good. */
+/* OpenSSL sets itself up when it is first used, once, and does not bear it when it lacks memory for that: it uses what it could not make. So it is
+ * set up before anything else, and the process ends in its place. Afterwards it gets along without. */
+static bool crypto_begins;
+
+static void *crypto_given(void *p)
+{
+        static const char text[] = "glovebox-server: out of memory\n";
+
+        if (p || !crypto_begins)
+                return p;
+        (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+        _exit(error_exit_status(GB_E_INTERNAL));
+}
+
+static void *crypto_malloc(size_t size, const char *file, int line)
+{
+        return crypto_given(malloc(size));
+}
+
+static void *crypto_realloc(void *old, size_t size, const char *file, int line)
+{
+        return crypto_given(realloc(old, size));
+}
+
+static void crypto_free(void *p, const char *file, int line)
+{
+        free(p);
+}
+
 static int prepare_crypto(gb_error *err)
 {
         unsigned char hash[EVP_MAX_MD_SIZE];
 
-        if (OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) != 1 || EVP_Digest("", 0, hash, NULL, EVP_sha256(), NULL) != 1)
-                return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot set up the cryptographic library: out of memory");
-        return 0;
+        crypto_begins = CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free) == 1;
+        bool good = OPENSSL_init_ssl(0, NULL) == 1 && EVP_Digest("", 0, hash, NULL, EVP_sha256(), NULL) == 1;
+        crypto_begins = false;
+        return good ? 0 : error_set(err, GB_E_INTERNAL, EIO, "cannot set up the cryptographic library");
 }
 
 #define SESSION_FILES 4096 /* sessions have descriptors, too: a dozen each */
