@@ -50,7 +50,7 @@ static void separate(void)
         gb_error err = {0};
 
         want(native_separate(&s, &err) == 0);
-        native_host_probe(&host, true);
+        (void)native_host_probe(&host, true);
         policy = (struct policy){
                 .cpu_milli = 1000, .mem_limit_bytes = 256 * MIB, .timeout_usec = 10000000, .pids_limit = 64, .tmp_size_bytes = MIB, .disk_limit_bytes = MIB,
                 .inode_limit = 64, .nofile = 128, .read_only = true, .allow_weaker = UINT32_MAX,

@@ -55,6 +55,7 @@
 #define FILE_BYTES_MAX (64 * MIB)         /* a file that is put into or taken from a workspace */
 #define FILE_LIST_MAX 4096                /* entries of a directory that are listed at a time */
 #define FILE_PIECE_BYTES (256 * KIB)      /* of a file that is copied or sent piece by piece */
+#define FILE_AFTER_USEC 10000000ULL       /* a file that a client reads goes on after the end of its session */
 #define FILE_WALK_DEPTH_MAX 128           /* directories nested deeper are not put into an archive */
 #define FILE_REMOVE_USEC 30000000ULL      /* for a directory with all that is in it to be removed */
 
@@ -108,6 +109,8 @@
 #define WORKERS_QUEUE_MAX 256             /* requests that wait for a thread */
 #define WORKERS_WAIT_USEC 2000000ULL      /* and how long */
 #define REQUEST_SHARE 3                   /* requests of one tenant under way: at most so many times the threads that are left for others */
+#define REQUEST_SPARE 8                   /* one thread of so many is left out of that, */
+#define REQUEST_FIRST 2                   /* for the first requests of a tenant */
 #define JSON_DEPTH_MAX 64                 /* nested values of a request's body */
 #define JSON_NODES_MAX 32768              /* keys and values of it */
 #define JSON_NUMBER_BYTES_MAX 64          /* of a number in it */
@@ -133,6 +136,7 @@
 #define FOLLOW_PING_USEC 15000000ULL      /* of silence in a stream of events */
 #define FOLLOW_BYTES_MAX (256 * KIB)      /* of events that are read from the journal at a time */
 #define EVENTS_PAGE_BYTES_MAX (1 * MIB)   /* of events in one page, about */
+#define STDIN_LOOK_USEC 100000ULL         /* whether its client is still there, who waits for that */
 #define STDIN_WAIT_USEC 10000000ULL       /* for an interactive run to take what was sent to it */
 #define STOP_RUNS_USEC 10000000ULL        /* for runs to end when the server does, after they were killed */
 

@@ -39,7 +39,7 @@ static void admit(struct diagnosis *d)
         struct native_host host;
         struct box_spec spec = {0};
 
-        native_host_probe(&host, false);
+        (void)native_host_probe(&host, false);
         (void)native_admit(&host, &request, &spec, &d->controls, &d->refusal); /* the refusal tells */
         native_host_done(&host);
         /* What admission takes for granted, and the start of a box would find missing. */

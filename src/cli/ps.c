@@ -89,10 +89,10 @@ static int add_verdicts(struct ps *p, gb_error *err)
                 }
                 const json_t *result = json_object_get(whole, "result");
                 const char *kind = json_member(json_object_get(result, "verdict"), "kind", NULL);
-                const char *failed = json_member(json_object_get(result, "error"), "code", NULL);
+                bool failed = !kind && json_is_string(json_object_get(json_object_get(result, "error"), "code"));
                 /* As in the audit: what was never run has no verdict. */
-                if (!kind && failed)
-                        json_object_set_new(run, "failed", json_string(failed));
+                if (failed)
+                        json_object_set_new(run, "failed", json_true());
                 json_object_set_new(run, "verdict", kind ? json_string(kind) : failed ? json_null() : json_string("lost"));
         }
         return 0;

@@ -171,6 +171,19 @@ static int make_body(const struct arguments *a, const struct source *source, con
 
 /* ---- the run ---- */
 
+/* Whether the variables are there: what somebody at a prompt would otherwise find out by a NameError. */
+static void warn_of_state(const struct exec *x, const json_t *last)
+{
+        const json_t *state = json_object_get(last, "state");
+
+        if (x->show.quiet || x->show.json)
+                return;
+        if (json_is_true(json_object_get(state, "restarted")))
+                message_print(MESSAGE_WARNING, "the interpreter had ended since the last run: this one ran in a new one, without the variables of before");
+        if (json_is_false(json_object_get(state, "kept")))
+                message_print(MESSAGE_WARNING, "the interpreter was ended: its variables are lost, the next run starts a new one");
+}
+
 static int report(struct exec *x, struct service *s, const char *run, json_t *last, gb_error *err)
 {
         _cleanup_json_ json_t *answer = NULL;
@@ -192,7 +205,9 @@ static int report(struct exec *x, struct service *s, const char *run, json_t *la
                 x->show.events_wanted = false; /* the last line is written */
                 x->show.quiet = true;
         }
-        return show_report(&x->show, &result, NULL, object);
+        int status = show_report(&x->show, &result, NULL, object);
+        warn_of_state(x, last);
+        return status;
 }
 
 static int run(struct service *s, const struct arguments *a, const json_t *body, int stdin_fd, const char *session, gb_error *err)

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -236,7 +237,8 @@ int command_top(const struct command *command, const struct arguments *arguments
                 r = service_stream(&t.service, "GET", t.target, NULL, -1, &err);
         }
         if (r == 0) {
-                bool screen = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+                const char *term = getenv("TERM");
+                bool screen = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) && (!term || strcmp(term, "dumb") != 0);
                 r = arguments_has(arguments, OPT_JSON) ? print_lines(&t, &err) : screen ? watch(&t, &err) : print_once(&t, &err);
         }
         return r < 0 ? command_fail(arguments, &err) : r;

@@ -200,6 +200,9 @@ static int check_new(const struct token *token, uint64_t now, gb_error *err)
 
         if (size == 0 || size >= sizeof(token->tenant) || strspn(token->tenant, "abcdefghijklmnopqrstuvwxyz0123456789._-") != size)
                 return error_set(err, GB_E_USAGE, EINVAL, "the tenant's name %s is not 1 to %d of a-z 0-9 . _ -", quote(token->tenant).text, TENANT_NAME_MAX - 1);
+        /* There are directories of these names. */
+        if (strspn(token->tenant, ".") == size)
+                return error_set(err, GB_E_USAGE, EINVAL, "the tenant's name %s has nothing but dots", quote(token->tenant).text);
         if (strcmp(token->tenant, "local") == 0)
                 return error_set(err, GB_E_USAGE, EINVAL, "the tenant \"local\" is who comes through the unix socket, without a token: take another name");
         size = strnlen(token->name, sizeof(token->name));

@@ -56,9 +56,12 @@ static json_t *scopes_to_json(unsigned scopes)
         return list;
 }
 
+/* Memory without a bound is null. */
 static json_t *amounts(uint64_t sessions, uint64_t runs, uint64_t memory_bytes)
 {
-        return json_pack("{s:I, s:I, s:I}", "sessions", (json_int_t)sessions, "runs", (json_int_t)runs, "memory_bytes", (json_int_t)MIN(memory_bytes, (uint64_t)INT64_MAX));
+        json_t *memory = memory_bytes > INT64_MAX ? json_null() : json_integer((json_int_t)memory_bytes);
+
+        return json_pack("{s:I, s:I, s:o}", "sessions", (json_int_t)sessions, "runs", (json_int_t)runs, "memory_bytes", memory);
 }
 
 void api_info(struct request *r)

@@ -28,7 +28,9 @@ static int check_verdict(const char *name, gb_error *err)
         for (int i = 0; i <= VERDICT_LOST; i++)
                 if (strcmp(verdict_name((enum verdict_kind)i), name) == 0)
                         return 0;
-        return error_set(err, GB_E_USAGE, EINVAL, "verdict: there is no %s", quote(name).text);
+#define ONE(id, text, exit_status) " " text
+        return error_set(err, GB_E_USAGE, EINVAL, "verdict: there is no %s; there are:" VERDICTS(ONE), quote(name).text);
+#undef ONE
 }
 
 static int read_tenant(const struct request *r, struct journal_query *q, gb_error *err)

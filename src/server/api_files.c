@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files of a session. A session is held while something is done in its workspace, but not while a client reads: a file or a
- * walk that is open goes on without it. */
+ * walk that is open goes on without it, for a while (FILE_AFTER_USEC). No longer, since it keeps all the memory of a private workspace, which
+ * nobody counts any more. */
 #include "server/archive.h"
 
 #include "base/base64.h"
@@ -163,15 +164,28 @@ void api_files_list(struct request *r)
 
 /* ---- out ---- */
 
+/* Whether its session is there, or has not been gone for long. *until_usec: 0 before the first call, then the caller's to keep. */
+static bool may_go_on(struct request *r, uint64_t *until_usec)
+{
+        _cleanup_live_session_ struct live_session *s = NULL;
+
+        if (live_session_get(r->server->live, &r->caller, session_param(r), false, &s, NULL) == 0)
+                return true;
+        if (*until_usec == 0)
+                *until_usec = monotonic_usec() + FILE_AFTER_USEC;
+        return monotonic_usec() < *until_usec;
+}
+
 /* The bytes up to the size that was promised: what was added meanwhile is left out, and what is missing is told by cutting the
  * connection. 0 or -EPIPE. */
-static int send_file(struct request *r, int fd, uint64_t size)
+static int send_file(struct request *r, int fd, uint64_t size, uint64_t *until_usec)
 {
         _cleanup_free_ char *piece = malloc(FILE_PIECE_BYTES);
 
         for (uint64_t at = 0; at < size;) {
-                ssize_t n = piece ? pread(fd, piece, (size_t)MIN((uint64_t)FILE_PIECE_BYTES, size - at), (off_t)at) : -1;
-                if (n < 0 && piece && errno == EINTR)
+                bool more = piece && may_go_on(r, until_usec);
+                ssize_t n = more ? pread(fd, piece, (size_t)MIN((uint64_t)FILE_PIECE_BYTES, size - at), (off_t)at) : -1;
+                if (n < 0 && more && errno == EINTR)
                         continue;
                 if (n <= 0) {
                         reply_abort(r);
@@ -197,7 +211,7 @@ void api_file_get(struct request *r)
         static const char *const none[] = {NULL};
         _cleanup_close_ int fd = -1;
         const char *path;
-        uint64_t size = 0;
+        uint64_t size = 0, until_usec = 0;
         gb_error err = {0};
 
         int e = request_check_query(r, none, &err);
@@ -214,7 +228,7 @@ void api_file_get(struct request *r)
                 reply_error(r, &err);
                 return;
         }
-        if (begin_bytes(r, "application/octet-stream", (int64_t)MIN(size, (uint64_t)INT64_MAX)) == 0 && send_file(r, fd, size) == 0)
+        if (begin_bytes(r, "application/octet-stream", (int64_t)MIN(size, (uint64_t)INT64_MAX)) == 0 && send_file(r, fd, size, &until_usec) == 0)
                 (void)reply_end(r);
 }
 
@@ -329,7 +343,7 @@ static int measure(const struct files *files, const char *path, uint64_t max_hol
         return r < 0 ? r : 0;
 }
 
-static int send_entry(struct request *r, const struct walk_entry *e)
+static int send_entry(struct request *r, const struct walk_entry *e, uint64_t *until_usec)
 {
         static const char zeros[TAR_BLOCK_BYTES];
         _cleanup_buffer_ struct buffer head;
@@ -343,7 +357,7 @@ static int send_entry(struct request *r, const struct walk_entry *e)
         if (n < 0 || e->fd < 0)
                 return n;
         uint64_t size = (uint64_t)e->st.st_size, over = size % TAR_BLOCK_BYTES;
-        n = send_file(r, e->fd, size);
+        n = send_file(r, e->fd, size, until_usec);
         return n < 0 || over == 0 ? n : reply_write(r, zeros, (size_t)(TAR_BLOCK_BYTES - over));
 }
 
@@ -351,12 +365,15 @@ static void send_archive(struct request *r, struct files_walk *w)
 {
         _cleanup_buffer_ struct buffer end;
         struct walk_entry e;
+        uint64_t until_usec = 0;
         int n;
 
         buffer_init(&end, 4 * TAR_BLOCK_BYTES);
         while ((n = files_walk_next(w, &e, NULL)) > 0)
-                if (send_entry(r, &e) < 0)
+                if (!may_go_on(r, &until_usec) || send_entry(r, &e, &until_usec) < 0) {
+                        reply_abort(r);
                         return;
+                }
         if (n < 0 || tar_add_end(&end) < 0)
                 reply_abort(r);
         else if (reply_write(r, end.data, end.size) == 0)

@@ -18,6 +18,7 @@
 #include "server/workers.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -389,7 +390,7 @@ static ssize_t send_input(struct live_run *live, const char *bytes, size_t size)
 static void wait_input(struct live_run *live)
 {
         pthread_mutex_lock(&live->lock);
-        _cleanup_close_ int fd = live->stdin_fd >= 0 ? dup(live->stdin_fd) : -1;
+        _cleanup_close_ int fd = live->stdin_fd >= 0 ? fcntl(live->stdin_fd, F_DUPFD_CLOEXEC, 3) : -1;
         pthread_mutex_unlock(&live->lock);
         struct pollfd p = {.fd = fd, .events = POLLOUT};
 
@@ -411,9 +412,10 @@ static size_t next_input(const struct body *body, uint64_t at, char *piece, cons
 }
 
 /* How much of it was taken. */
-static uint64_t send_all_input(struct live_run *live, const struct body *body, char *piece)
+static uint64_t send_all_input(struct request *r, struct live_run *live, char *piece)
 {
         uint64_t at = 0, until = monotonic_usec() + STDIN_WAIT_USEC;
+        const struct body *body = &r->body;
         const char *bytes;
 
         while (at < body->size) {
@@ -422,7 +424,7 @@ static uint64_t send_all_input(struct live_run *live, const struct body *body, c
                 if (n > 0) {
                         at += (uint64_t)n;
                         until = monotonic_usec() + STDIN_WAIT_USEC;
-                } else if ((n != -EAGAIN && n != -EINTR) || monotonic_usec() >= until) {
+                } else if ((n != -EAGAIN && n != -EINTR) || monotonic_usec() >= until || request_is_gone(r)) {
                         break;
                 } else {
                         wait_input(live);
@@ -431,10 +433,37 @@ static uint64_t send_all_input(struct live_run *live, const struct body *body, c
         return at;
 }
 
-static void close_input(struct live_run *live)
+/* One at a time, so that what two send is not mixed; who comes meanwhile waits as long as the run might let the first one wait. */
+static int take_input(struct request *r, struct live_run *live, gb_error *err)
+{
+        uint64_t until = monotonic_usec() + STDIN_WAIT_USEC;
+        int status = 0;
+
+        pthread_mutex_lock(&live->lock);
+        while (status == 0 && live->stdin_fd >= 0 && live->input_busy) {
+                /* In steps: nobody tells us that our client has gone away. */
+                uint64_t now = monotonic_usec(), step = now + STDIN_LOOK_USEC;
+                struct timespec at = {.tv_sec = (time_t)(step / 1000000), .tv_nsec = (long)(step % 1000000) * 1000};
+                if (now >= until || request_is_gone(r))
+                        status = error_set(err, GB_E_CONFLICT, EBUSY, "another request sends to the standard input of this run: wait for it");
+                else
+                        (void)pthread_cond_timedwait(&live->changed, &live->lock, &at);
+        }
+        if (status == 0 && live->stdin_fd < 0)
+                status = error_set(err, GB_E_CONFLICT, EPIPE, "the standard input of this run is closed: \"interactive\": true keeps it open");
+        if (status == 0)
+                live->input_busy = true;
+        pthread_mutex_unlock(&live->lock);
+        return status;
+}
+
+static void give_input(struct live_run *live, bool close_it)
 {
         pthread_mutex_lock(&live->lock);
-        live->stdin_fd = safe_close(live->stdin_fd);
+        if (close_it)
+                live->stdin_fd = safe_close(live->stdin_fd);
+        live->input_busy = false;
+        pthread_cond_broadcast(&live->changed);
         pthread_mutex_unlock(&live->lock);
 }
 
@@ -453,22 +482,13 @@ void api_run_stdin(struct request *r)
                 status = get_live(r, &live, &err);
         if (status == 0 && r->body.fd >= 0 && !piece)
                 status = error_set(&err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for what was sent");
+        if (status == 0)
+                status = take_input(r, live, &err);
         if (status < 0) {
                 refuse(r, &err);
                 return;
         }
-        pthread_mutex_lock(&live->input_lock);
-        pthread_mutex_lock(&live->lock);
-        bool open = live->stdin_fd >= 0;
-        pthread_mutex_unlock(&live->lock);
-        uint64_t n = open ? send_all_input(live, &r->body, piece) : 0;
-        if (close_it && n == r->body.size)
-                close_input(live);
-        pthread_mutex_unlock(&live->input_lock);
-        if (!open) {
-                error_set(&err, GB_E_CONFLICT, EPIPE, "the standard input of this run is closed: \"interactive\": true keeps it open");
-                refuse(r, &err);
-                return;
-        }
+        uint64_t n = send_all_input(r, live, piece);
+        give_input(live, close_it && n == r->body.size);
         reply_json(r, 200, json_pack("{s:I}", "accepted", (json_int_t)n));
 }

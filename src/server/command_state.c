@@ -26,7 +26,10 @@ int command_directory(const char *flag, const char *file, char **ret, gb_error *
                 if (e < 0)
                         return e;
                 copy = config.directory ? strdup(config.directory) : NULL;
+                bool known = config.directory;
                 server_config_done(&config);
+                if (!known)
+                        return error_set(err, GB_E_USAGE, EINVAL, STATE_UNKNOWN);
         }
         if (!copy)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");

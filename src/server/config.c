@@ -330,10 +330,9 @@ static int set_defaults(struct server_config *c, gb_error *err)
                 if (r < 0)
                         return error_prefix(err, "default of %s", config_rows[i].key);
         }
+        /* Without HOME there is no default, and --directory may come yet: server_config_check() looks. */
         int r = path_state(&c->directory);
-        if (r < 0)
-                return error_set(err, GB_E_USAGE, -r, "where the state is kept is not known, since HOME is not set: use --directory");
-        return 0;
+        return r < 0 && r != -ENOENT ? no_memory(err) : 0;
 }
 
 int server_config_load(const char *file, struct server_config *ret, gb_error *err)
@@ -408,6 +407,8 @@ int server_config_check(const struct server_config *c, gb_error *err)
                 return error_set(err, GB_E_USAGE, EINVAL, "TLS takes both a certificate and its key: %s is missing", c->certificate ? "key" : "certificate");
         if (c->n_listen == 0)
                 return error_set(err, GB_E_USAGE, EINVAL, "there is no address to listen at");
+        if (!c->directory)
+                return error_set(err, GB_E_USAGE, EINVAL, STATE_UNKNOWN);
         for (size_t i = 0; i < c->n_listen; i++) {
                 struct address address;
                 int r = address_parse(c->listen[i].address, &address, err);

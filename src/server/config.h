@@ -75,6 +75,9 @@ const struct config_row *config_row_by_key(const char *key); /* NULL: there is n
 #define CONFIG_RANGE_MAX 128
 char *config_row_range(const struct config_row *row, char buf[static CONFIG_RANGE_MAX]);
 
+/* Why `directory` is NULL after server_config_load(). */
+#define STATE_UNKNOWN "where the state is kept is not known, since HOME is not an absolute path: use --directory, or set GLOVEBOX_STATE_DIR"
+
 /* NULL: $GLOVEBOX_CONFIG_DIR/server.yaml or the built-in values. Every error has its place in the file. */
 int server_config_load(const char *file, struct server_config *ret, gb_error *err);
 void server_config_done(struct server_config *c);

@@ -90,8 +90,7 @@ struct live_run {
         uint64_t next_seq;      /* events in the journal */
         uint64_t gone;          /* clients of it that went away: whoever waits looks whether it was his */
         bool ended;
-
-        pthread_mutex_t input_lock; /* who writes to stdin_fd: what two send is not mixed */
+        bool input_busy; /* somebody writes to stdin_fd: what two send is not mixed */
 };
 
 int live_new(struct server *server, struct live **ret, gb_error *err);

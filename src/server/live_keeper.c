@@ -99,14 +99,15 @@ static void end_session(struct live *l, struct live_session *s, const char *why,
         live_lock(l);
 }
 
-/* Why its time is over; NULL: it is not. */
-static const char *why_over(struct live_session *s, uint64_t now)
+/* Why its time is over; NULL: it is not. With the lock, and the time is asked under it: since an earlier look at the clock somebody may have made or used it. */
+static const char *why_over(struct live_session *s)
 {
         const char *why = NULL;
 
         if (s->state != LIVE_READY || s->one_shot)
                 return NULL;
         pthread_mutex_lock(&s->lock);
+        uint64_t now = monotonic_usec();
         if (now - s->born_usec >= s->lifetime_usec)
                 why = "expired";
         else if (s->references == 1 && s->runs_active == 0 && now - s->used_usec >= s->idle_usec)
@@ -117,12 +118,10 @@ static const char *why_over(struct live_session *s, uint64_t now)
 
 static void end_expired(struct live *l)
 {
-        uint64_t now = monotonic_usec();
-
         live_lock(l);
         for (size_t i = 0; i < LIVE_BUCKETS; i++)
                 for (struct live_session *s = l->sessions[i]; s;) {
-                        const char *why = why_over(s, now);
+                        const char *why = why_over(s);
                         if (why)
                                 end_session(l, s, why, true);
                         s = why ? l->sessions[i] : s->next; /* the list may be another one now */

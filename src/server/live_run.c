@@ -27,7 +27,6 @@ static void run_free(struct live_run *r)
         safe_close(r->cancel_fd);
         safe_close(r->stdin_fd);
         pthread_cond_destroy(&r->changed);
-        pthread_mutex_destroy(&r->input_lock);
         pthread_mutex_destroy(&r->lock);
         free(r);
 }
@@ -46,7 +45,6 @@ static struct live_run *run_alloc(struct live *l, const char *tenant)
         r->later = calloc(1, sizeof(*r->later));
         strcpy(r->tenant, tenant);
         pthread_mutex_init(&r->lock, NULL);
-        pthread_mutex_init(&r->input_lock, NULL);
         pthread_condattr_init(&monotonic);
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         pthread_cond_init(&r->changed, &monotonic);
@@ -122,13 +120,11 @@ void live_run_end(struct live_run *r)
         struct live *l = r->live;
 
         live_run_leave_session(r);
-        pthread_mutex_lock(&r->input_lock);
         pthread_mutex_lock(&r->lock);
         r->ended = true;
         r->stdin_fd = safe_close(r->stdin_fd);
         pthread_cond_broadcast(&r->changed);
         pthread_mutex_unlock(&r->lock);
-        pthread_mutex_unlock(&r->input_lock);
         admission_release(&r->reservation);
         live_lock(l);
         for (struct live_run **at = bucket_of(l, r->id); *at; at = &(*at)->next)

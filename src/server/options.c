@@ -33,13 +33,15 @@ static int set(struct flags *f, const char *key, const char *value, const char *
 
 static int set_pair(struct flags *f, const char *pair)
 {
-        char key[KEY_MAX];
+        char key[KEY_MAX], what[KEY_MAX + 8];
         const char *equals = strchr(pair, '=');
 
         if (!equals || (size_t)(equals - pair) >= sizeof(key))
                 return error_set(f->err, GB_E_USAGE, EINVAL, "--set takes KEY=VALUE, not %s", quote(pair).text);
         snprintf(key, sizeof(key), "%.*s", (int)(equals - pair), pair);
-        return set(f, key, equals + 1, "--set");
+        bool known = config_row_by_key(key);
+        snprintf(what, sizeof(what), "--set%s%s", known ? " " : "", known ? key : "");
+        return set(f, key, equals + 1, what);
 }
 
 static int set_parent(struct flags *f, const char *value)

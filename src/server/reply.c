@@ -150,7 +150,7 @@ static const char *hint_of(int code)
         case GB_E_USAGE: return "/openapi.json describes every address, its parameters and its fields";
         case GB_E_POLICY: return "GET /v1/policies lists the trust levels and their limits";
         case GB_E_UNENFORCEABLE: return "GET /v1/doctor says what this host lacks";
-        case GB_E_NOT_FOUND: return "ids belong to a tenant: to another one they do not exist";
+        case GB_E_NOT_FOUND: return "the lists say what there is; what is another tenant's is not there";
         case GB_E_LIMIT: return "ask for less";
         case GB_E_UNAUTHORIZED: return "\"glovebox token create\" makes a token; send it as \"Authorization: Bearer gbx_...\"";
         case GB_E_DENIED: return "the operator decides about scopes of tokens, hosts and origins";

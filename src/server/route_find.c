@@ -86,5 +86,5 @@ int route_find(const char *method, const char *path, const struct route **ret, c
         }
         if (ret_allow[0])
                 return error_set(err, GB_E_METHOD, EOPNOTSUPP, "%s is not for this address; these are: %s", quote(method).text, ret_allow);
-        return error_set(err, GB_E_NOT_FOUND, ENOENT, "there is nothing at this address");
+        return error_set(err, GB_E_NOT_FOUND, ENOENT, "there is nothing at this address; /openapi.json has those there are");
 }

@@ -332,6 +332,9 @@ static void end_result(struct run_job *job, struct result *result)
                 .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
         };
         job->status = write_end(job, &end, &job->error);
+        /* It was run: who is told to try again, and gets his key back, would run it twice. */
+        if (job->status < 0 && job->error.code == GB_E_UNAVAILABLE)
+                job->error.code = GB_E_LOST;
         metrics_run(job->server->metrics, end.verdict, result->facts.wall_usec);
         if (job->status == 0 && job->keep_result)
                 job->result = TAKE_PTR(whole);
@@ -385,6 +388,7 @@ void run_job_execute(struct run_job *job)
         if (r == 0)
                 r = job->context ? run_in_context(job, &result, &err) : run_fresh(job, asked_usec, &result, &err);
         flush(job);
+        job->input_fd = safe_close(job->input_fd); /* who sends to it hears that nobody reads it any more */
         if (r == 0)
                 end_result(job, result);
         else

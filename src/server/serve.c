@@ -100,8 +100,11 @@ static int open_tls(void *data, gb_error *err)
 
 int serve_look(struct serve *s, gb_error *err)
 {
-        int r = open_files(s, err);
+        struct account account;
 
+        int r = open_files(s, err);
+        if (r == 0 && privilege_is_to_drop(&s->server.config))
+                r = account_find(s->user, s->server.config.directory, &account, err);
         return r < 0 ? r : open_tls(s, err);
 }
 

@@ -40,9 +40,9 @@ static struct share **place_of(const char *tenant)
 static int take(const char *tenant, uint64_t threads, struct share **ret, gb_error *err)
 {
         struct share **at = place_of(tenant);
-        uint64_t left = threads - MIN(threads, shares.requests), most = REQUEST_SHARE * left, has = *at ? (*at)->requests : 0;
+        uint64_t left = threads - MIN(threads, shares.requests), spare = MIN(left, threads / REQUEST_SPARE), has = *at ? (*at)->requests : 0;
 
-        if (has >= most)
+        if (has >= REQUEST_SHARE * (left - spare) && (has >= REQUEST_FIRST || left == 0))
                 return error_set(err, GB_E_QUOTA, EAGAIN, "the tenant has as many requests under way as it may have: end some, or try again later");
         if (!*at) {
                 struct share *s = calloc(1, sizeof(*s));

@@ -11,8 +11,8 @@
 
 struct share;
 
-/* One more of a tenant; it may have REQUEST_SHARE times as many as there are threads left. So one alone has most of them, several have less
- * each, and whoever comes next finds some. GB_E_QUOTA. From any thread. */
+/* One more of a tenant; it may have REQUEST_SHARE times as many as there are threads left, a few apart that are for the first requests of
+ * those who have none yet. So one alone has two thirds of them, several have less each, and whoever comes next finds some. GB_E_QUOTA. From any thread. */
 int share_take(const char *tenant, uint64_t threads, struct share **ret, gb_error *err);
 void share_give(struct share *s); /* takes NULL */
 

@@ -3,6 +3,7 @@
  * `glovebox-server serve`: the process is made fit to serve, then the server is started (serve.c). */
 #include "backend/backend.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "server/commands.h"
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
@@ -57,6 +59,17 @@ static int add_default_address(struct server_config *c, gb_error *err)
         return server_config_set(c, "listen", text, "the default address", err);
 }
 
+#define LARGE_PIECE_BYTES (1 * MIB)
+
+/* Large pieces of memory go back to the host when they are freed. Otherwise a few large requests in threads that come and go would make the process large for good. */
+static void tame_memory(void)
+{
+#ifdef __GLIBC__
+        (void)mallopt(M_MMAP_THRESHOLD, (int)LARGE_PIECE_BYTES);
+        (void)mallopt(M_TRIM_THRESHOLD, (int)LARGE_PIECE_BYTES);
+#endif
+}
+
 /* Nothing that others hand down shall matter: descriptors 0 to 2 are there, dumps are off (there are secrets in memory), signals are as usual. */
 static int tame_process(gb_error *err)
 {
@@ -70,6 +83,7 @@ static int tame_process(gb_error *err)
         if (fd < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot open /dev/null: %s", strerror(errno));
         umask(0077);
+        tame_memory();
         (void)setrlimit(RLIMIT_CORE, &none);
         if (prctl(PR_SET_DUMPABLE, 0) < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot switch dumps off: %s", strerror(errno));

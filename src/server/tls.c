@@ -7,18 +7,17 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <string.h>
 
 DEFINE_CLEANUP(SSL_CTX, SSL_CTX_free)
 
 static int tls_error(gb_error *err, const char *what, const char *file)
 {
-        char reason[128] = "unknown";
         unsigned long code = ERR_get_error();
+        const char *reason = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : code ? ERR_reason_error_string(code) : NULL;
 
-        if (code)
-                ERR_error_string_n(code, reason, sizeof(reason));
         ERR_clear_error();
-        return error_set(err, GB_E_USAGE, EINVAL, "%s %s: %s", what, file ? quote(file).text : "", reason);
+        return error_set(err, GB_E_USAGE, EINVAL, "%s %s: %s", what, file ? quote(file).text : "", reason ? reason : "unknown");
 }
 
 int tls_context_new(const char *certificate, const char *key, struct ssl_ctx_st **ret, gb_error *err)

@@ -236,6 +236,15 @@ def test_broken_templates(image, honest, name):
     assert wait_until(lambda: good(honest, "mine").text == "1")
 
 
+@pytest.mark.parametrize("name", ["python", "t-threaded"])
+def test_forks_share_no_memory(image, honest, name):
+    """Nothing that one session of a template writes another one sees: not in memory that a fork does not copy, either, not even when
+    the template could not make itself cheap to fork."""
+    with Session(template=name, rootfs=image if name != "python" else None) as session:
+        result = good(session.context(), "[line for line in open('/proc/self/maps') if line.split()[1][1] == 'w' and line.split()[1][3] == 's']")
+        assert result.is_warm and result.text == "[]", result
+
+
 def youngest(name):
     """The last started child of the warden with this name."""
     found = []

@@ -130,7 +130,6 @@ def test_strangers_hold_no_place(room):
             with crowd(server, 200, say):
                 for _ in range(5):
                     wait_for(lambda: answered(server, bravo))
-    assert True
 
 
 def answered(server, token):
@@ -209,8 +208,8 @@ def is_readable(plain):
 
 
 def test_several_tenants_leave_room(hasty):
-    """However many take what they get: the next one finds a thread."""
-    others = [hasty.token(f"other-{i}", "read") for i in range(6)]
+    """Several take what they get: the next one finds a thread."""
+    others = [hasty.token(f"other-{i}", "read") for i in range(3)]
     held = []
     try:
         for token in others:
@@ -227,6 +226,7 @@ def test_many_that_idle(room):
     """They cost a few hundred bytes each, and nobody waits for them."""
     with Server(tcp=True, keep_alive="10m") as server:
         bravo = server.token("bravo", "run")
+        assert_works(server, bravo)
         before, files = memory(server), descriptors(server)
         with crowd(server, MANY // 2) as silent, crowd(server, MANY // 2, request_bytes("GET", "/healthz", close=False)) as used:
             for peer in used[::20]:

@@ -19,7 +19,8 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from server import NDJSON, Server, is_alive, wait_for  # noqa: E402
+from cgroups import OwnGroups  # noqa: E402
+from server import NDJSON, Server, birth, wait_for  # noqa: E402
 
 DEAD_SECONDS = 10.0   # for everything to be gone; it takes a tenth of that where nothing else runs
 START_SECONDS = 20.0
@@ -128,10 +129,6 @@ class Worker(threading.Thread):
         self.ask("DELETE", path)
 
 
-def cgroups():
-    return {str(path) for base in pathlib.Path("/sys/fs/cgroup").glob("*") for path in base.glob("**/glovebox-*") if path.is_dir()} if pathlib.Path("/sys/fs/cgroup").is_dir() else set()
-
-
 def check_runs(server, workers):
     for worker in workers:
         if worker.errors:
@@ -167,11 +164,13 @@ def check_keys(server, workers, counter):
         raise Lie("a retry has run code again")
 
 
-def check_nothing_lives(before, groups):
+def check_nothing_lives(before, births):
+    def alive():
+        return [before[pid] for pid in before if births[pid] and birth(pid) == births[pid]]
     try:
-        wait_for(lambda: not any(is_alive(pid) for pid in before), DEAD_SECONDS)
+        wait_for(lambda: not alive(), DEAD_SECONDS)
     except AssertionError:
-        raise Lie(f"alive {DEAD_SECONDS} s after the kill: {[before[pid] for pid in before if is_alive(pid)]}") from None
+        raise Lie(f"alive {DEAD_SECONDS} s after the kill: {alive()}") from None
 
 
 def one_point(server, options, counter, seed):
@@ -181,11 +180,12 @@ def one_point(server, options, counter, seed):
         worker.start()
     time.sleep(chance.random() * options.span)
     below = server.processes()
+    births = {pid: birth(pid) for pid in below}
     server.process.kill()
     server._wait(START_SECONDS)
     for worker in workers:
         worker.over = True
-    check_nothing_lives(below, None)
+    check_nothing_lives(below, births)
     for worker in workers:
         worker.join(60)
         if worker.is_alive():
@@ -209,10 +209,10 @@ def main():
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     options = parser.parse_args()
     print(f"seed {options.seed}")
-    starts, told, ended, groups = [], 0, 0, cgroups()
-    with tempfile.TemporaryDirectory(prefix="gbtest-marks-") as counter:
+    starts, told, ended = [], 0, 0
+    with tempfile.TemporaryDirectory(prefix="gbtest-marks-") as counter, OwnGroups() as groups:
         os.chmod(counter, 0o777)
-        server = Server(drain="1s")
+        server = Server(drain="1s", environ=groups.environ)
         try:
             server.start()
             for i in range(options.points):
@@ -222,7 +222,7 @@ def main():
                 if (i + 1) % max(options.points // 10, 1) == 0:
                     print(f"{i + 1} kills: {told} runs told of, {ended} of them with their end; started again in {sorted(starts)[len(starts) // 2]:.2f} s (median), {max(starts):.2f} s (most)", flush=True)
             server.stop()
-            left = cgroups() - groups
+            left = groups.boxes()
             if left:
                 raise Lie(f"cgroups left: {sorted(left)[:5]}")
             server.close()

@@ -29,10 +29,15 @@ static bool kernel_at_least(int major, int minor)
 static struct native_host held;
 static bool is_held;
 
-void native_host_hold(void)
+int native_host_hold(void)
 {
-        native_host_probe(&held, true);
+        int r = native_host_probe(&held, true);
+
+        /* What lacks only for a moment is not to be taken for what this host is. */
+        if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+                return r;
         is_held = true;
+        return 0;
 }
 
 /* The same descriptors, once more. */
@@ -43,11 +48,11 @@ static void copy_held(struct native_host *ret)
                 ret->cgroup.parent[i] = held.cgroup.parent[i] < 0 ? -1 : fcntl(held.cgroup.parent[i], F_DUPFD_CLOEXEC, 3);
 }
 
-void native_host_probe(struct native_host *ret, bool may_change)
+int native_host_probe(struct native_host *ret, bool may_change)
 {
         if (is_held) {
                 copy_held(ret);
-                return;
+                return 0;
         }
         *ret = (struct native_host){
                 .landlock_abi = landlock_abi(),
@@ -55,7 +60,9 @@ void native_host_probe(struct native_host *ret, bool may_change)
                 .host_root = privilege_is_host_root(),
                 .counts_per_box = kernel_at_least(5, 14),
         };
-        cgroup_find(may_change, &ret->cgroup);
+        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
+                ret->cgroup.parent[kind] = -1;
+        return cgroup_find(may_change, &ret->cgroup);
 }
 
 void native_host_done(struct native_host *h)

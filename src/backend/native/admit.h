@@ -17,9 +17,10 @@ struct native_host {
         bool counts_per_box; /* RLIMIT_NPROC counts per user namespace (Linux 5.14) */
 };
 
-void native_host_probe(struct native_host *ret, bool may_change);
-/* Probes it once and for all: for a process that will not be able to any more. */
-void native_host_hold(void);
+/* *ret is good in any case; what could not be looked at is not there, and the errno says why. */
+int native_host_probe(struct native_host *ret, bool may_change);
+/* Probes it once and for all: for a process that will not be able to any more. Fails when it lacks memory or descriptors. */
+int native_host_hold(void);
 void native_host_done(struct native_host *h);
 
 /* Fills the controls and the limits of spec; refuses what the policy does not allow to be weaker. */

@@ -208,8 +208,10 @@ int native_separate(const struct separation *s, gb_error *err)
         if (s->n_kept > SEPARATION_FDS_MAX)
                 return error_set(err, GB_E_INTERNAL, E2BIG, "too many descriptors for the keeper");
         warden_find_program(); /* while it can still be found */
-        native_host_hold();
-        int r = start_keeper(s, err);
+        int r = native_host_hold();
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, -r, "cannot look at what this host can enforce: %s", strerror(-r));
+        r = start_keeper(s, err);
         if (r < 0)
                 return r;
         /* Of all that runs here the front is to be killed last. Boxes do not inherit that: they come from the keeper. */

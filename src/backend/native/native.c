@@ -111,7 +111,7 @@ static int native_start(const struct box_request *request, struct controls *ret_
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         box->socket = -1;
         box->warden = WARDEN_NOBODY;
-        native_host_probe(&host, true);
+        (void)native_host_probe(&host, true);
         int r = start_box(request, &host, box, ret_controls, err);
         native_host_done(&host);
         if (r < 0)

@@ -71,7 +71,7 @@ static const struct native_host *host_once(void)
 
         pthread_mutex_lock(&mutex);
         if (!known)
-                native_host_probe(&host, true);
+                (void)native_host_probe(&host, true);
         known = true;
         pthread_mutex_unlock(&mutex);
         return &host;

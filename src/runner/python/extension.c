@@ -9,8 +9,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -116,6 +116,14 @@ static bool learn(PyObject *const trials[2], int channels[2][2])
         return true;
 }
 
+static void forget(void)
+{
+        for (int i = 0; i < HOT_COUNT; i++) {
+                image_hot_free(hot[i]);
+                hot[i] = NULL;
+        }
+}
+
 /* In a child that knows what it will be: a context (false) or a script (true). */
 static PyObject *py_begin(PyObject *self, PyObject *mode)
 {
@@ -123,7 +131,7 @@ static PyObject *py_begin(PyObject *self, PyObject *mode)
 
         if (hot[i])
                 image_prefault(hot[i]);
-        Py_RETURN_NONE;
+        return PyBool_FromLong(hot[i] != NULL);
 }
 
 /* From the merge on the template runs C only, and C that writes nowhere but to its stack: a page that it writes to is its own
@@ -146,18 +154,22 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
         for (int i = 0; i < HOT_COUNT; i++)
                 hot[i] = image_hot_new();
         if (image_merge(&stats) < 0 || !learn(trials, channels))
-                memset(hot, 0, sizeof(hot)); /* forks cost more, nothing else */
+                forget(); /* forks cost more, nothing else */
         for (int i = 0; i < 4; i++)
                 close(channels[i / 2][i % 2]);
         close(BOX_CONTROL_FD);
         child_serve(socket, hot[HOT_COMMON], missing);
+        /* One that was forked ahead has time, and will most likely be a context. */
+        struct pollfd config = {.fd = BOX_CONTROL_FD, .events = POLLIN};
+        if (hot[HOT_CONTEXT] && poll(&config, 1, 0) == 0)
+                image_prefault(hot[HOT_CONTEXT]);
         /* Libraries that watch for forks do so by the process id: it has to be another one than the template's. */
         return PyBool_FromLong(usual && renew() && getpid() == expected && ours != expected);
 }
 
 static PyMethodDef methods[] = {
         {"prepare", py_prepare, METH_NOARGS, "Keeps malloc from mapping blocks of their own until serve()."},
-        {"begin", py_begin, METH_O, "begin(is_script): takes ahead the pages that such a child touches."},
+        {"begin", py_begin, METH_O, "begin(is_script): takes ahead the pages that such a child touches. False: they are not known."},
         {"serve", py_serve, METH_VARARGS,
          "serve((try_context, try_script), channels, socket, missing, places, pid): makes this process cheap to fork, calls both in children, "
          "each with its channel (both ends), to learn which pages children touch; then forks children on the warden's orders, and returns in each of "

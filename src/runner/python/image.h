@@ -57,6 +57,8 @@ struct image_hot {
 
 /* In the template, before or after image_merge(): memory that a trial child can write to. NULL: there is none. */
 struct image_hot *image_hot_new(void);
+/* Until it is settled all forks share it, and can write to it: what is not settled has to go. NULL: nothing. */
+void image_hot_free(struct image_hot *hot);
 
 /* In the trial child, at its end: notes the pages that it has touched. When a table is full, no more of them. 0
  * or a negative errno. */

@@ -57,6 +57,12 @@ struct image_hot *image_hot_new(void)
         return shared_new(sizeof(struct image_hot));
 }
 
+void image_hot_free(struct image_hot *hot)
+{
+        if (hot)
+                munmap(hot, sizeof(*hot));
+}
+
 /* Ranges come in the order of their addresses. */
 static void pages_add(struct image_pages *pages, uintptr_t start, uintptr_t end)
 {
