@@ -12,6 +12,9 @@ int error_set(gb_error *err, gb_error_code code, int errnum, const char *format,
 
         if (!err)
                 return r;
+        /* Who has no descriptor left has learnt nothing about what he wanted to open. */
+        if ((errnum == EMFILE || errnum == ENFILE) && code != GB_E_LOST)
+                code = GB_E_UNAVAILABLE;
         err->code = code;
         err->errnum = errnum > 0 ? errnum : 0;
 

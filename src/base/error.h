@@ -10,7 +10,7 @@
 #include "glovebox/error.h"
 
 /* Fills err (which may be NULL) and returns a negative errno: -errnum, or -EINVAL
- * when errnum is 0. */
+ * when errnum is 0. EMFILE and ENFILE are GB_E_UNAVAILABLE, whatever was tried (but for GB_E_LOST). */
 int error_set(gb_error *err, gb_error_code code, int errnum, const char *format, ...)
         _printf_(4, 5);
 

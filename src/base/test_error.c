@@ -24,6 +24,16 @@ static void test_set(void **state)
         assert_int_equal(error_set(NULL, GB_E_USAGE, EPERM, "no"), -EPERM);
 }
 
+static void test_no_descriptor(void **state)
+{
+        gb_error err = {0};
+
+        assert_int_equal(error_set(&err, GB_E_NOT_FOUND, EMFILE, "cannot open x"), -EMFILE);
+        assert_int_equal(err.code, GB_E_UNAVAILABLE);
+        error_set(&err, GB_E_LOST, ENFILE, "gone");
+        assert_int_equal(err.code, GB_E_LOST);
+}
+
 static void test_prefix(void **state)
 {
         gb_error err = {0};
@@ -65,6 +75,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_set),
+                cmocka_unit_test(test_no_descriptor),
                 cmocka_unit_test(test_prefix),
                 cmocka_unit_test(test_long_messages_are_cut),
                 cmocka_unit_test(test_codes),

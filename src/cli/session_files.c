@@ -105,17 +105,13 @@ static int open_output(const char *file, gb_error *err)
         return fd < 0 ? error_set(err, GB_E_USAGE, errno, "cannot write %s: %s", quote(file).text, strerror(errno)) : fd;
 }
 
-static int copy_body(struct files_call *f, const char *file, uint64_t *ret_bytes, gb_error *err)
+static int copy_body(struct files_call *f, const char *file, int fd, uint64_t *ret_bytes, gb_error *err)
 {
         struct client *c = &f->service.client;
-        bool is_stdout = strcmp(file, "-") == 0;
-        _cleanup_close_ int opened = is_stdout ? -1 : open_output(file, err);
         _cleanup_sink_ struct sink out;
         uint64_t total = 0;
 
-        if (!is_stdout && opened < 0)
-                return opened;
-        sink_init(&out, is_stdout ? STDOUT_FILENO : opened, !is_stdout);
+        sink_init(&out, fd, fd != STDOUT_FILENO);
         for (;;) {
                 size_t size;
                 const char *bytes = client_data(c, &size);
@@ -137,6 +133,20 @@ static int copy_body(struct files_call *f, const char *file, uint64_t *ret_bytes
         }
 }
 
+static int copy_to_file(struct files_call *f, const char *file, uint64_t *ret_bytes, gb_error *err)
+{
+        _cleanup_close_ int fd = open_output(file, err);
+        struct stat st;
+
+        if (fd < 0)
+                return fd;
+        int r = copy_body(f, file, fd, ret_bytes, err);
+        /* A part of it would look like the whole. */
+        if (r < 0 && lstat(file, &st) == 0 && S_ISREG(st.st_mode))
+                (void)unlink(file);
+        return r;
+}
+
 static int session_files_get(struct files_call *f, gb_error *err)
 {
         _cleanup_buffer_ struct buffer target;
@@ -148,7 +158,7 @@ static int session_files_get(struct files_call *f, gb_error *err)
         if (r == 0)
                 r = files_begin(f, "GET", target.data, "application/octet-stream", NULL, -1, 0, err);
         if (r == 0)
-                r = copy_body(f, file, &bytes, err);
+                r = strcmp(file, "-") == 0 ? copy_body(f, file, STDOUT_FILENO, &bytes, err) : copy_to_file(f, file, &bytes, err);
         progress_done(&f->progress);
         if (r < 0 || !arguments_has(f->arguments, OPT_JSON) || strcmp(file, "-") == 0)
                 return r;

@@ -187,7 +187,7 @@ struct pulling {
         struct archive archive;
         struct files files;
         uint64_t bytes, entries, left_out;
-        gb_error *err;
+        gb_error source; /* why the answer could not be read on; who writes a file knows only that it could not */
 };
 
 /* From the answer as it comes. */
@@ -222,7 +222,7 @@ static int read_content(void *data, void *bytes, size_t size)
 {
         struct pulling *p = data;
 
-        return archive_content(&p->archive, bytes, size, p->err);
+        return archive_content(&p->archive, bytes, size, &p->source);
 }
 
 static int unpack_entry(struct pulling *p, const struct archive_entry *e, gb_error *err)
@@ -254,11 +254,12 @@ static int unpack(struct pulling *p, gb_error *err)
         struct archive_entry *e = malloc(sizeof(*e));
         int r = e ? 1 : service_out_of_memory(err);
 
-        p->err = err;
         while (r > 0) {
                 r = archive_next(&p->archive, e, err);
                 if (r > 0) {
                         int done = unpack_entry(p, e, err);
+                        if (done < 0 && p->source.code)
+                                *err = p->source;
                         r = done < 0 ? done : 1;
                 }
         }

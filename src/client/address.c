@@ -142,5 +142,5 @@ int client_address_parse(const char *text, const char *what, struct client_addre
                 return error_set(err, GB_E_USAGE, EPROTONOSUPPORT,
                                  "%s: the command does not speak TLS; use curl or the Python SDK for https, or a tunnel to the server's "
                                  "socket (ssh -L) and GLOVEBOX_SERVER=unix:/path", what);
-        return wrong(what, text, "is neither", err);
+        return wrong(what, text, "is no address", err);
 }

@@ -103,7 +103,7 @@ static json_t *cursor_to_json(const char *name)
 
         if (!name)
                 return json_null();
-        for (size_t i = 0; name[i] && i < NAME_MAX; i++)
+        for (size_t i = 0; i < NAME_MAX && name[i]; i++)
                 snprintf(text + 2 * i, 3, "%02x", (unsigned char)name[i]);
         return json_string(text);
 }

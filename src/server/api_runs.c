@@ -154,7 +154,11 @@ static void replay(struct request *r, const char *id, bool detach)
         (void)reply_header(r, "Idempotency-Replayed", "true");
         (void)reply_header(r, "Glovebox-Run", "%s", id);
         if (!detach && r->answer != ANSWER_JSON) {
-                follow_stream(r, id, 0, live, false);
+                /* Its record may have been removed, for want of room: that is told before the stream begins. */
+                if (get_run(r, id, &run, &err) < 0)
+                        refuse(r, &err);
+                else
+                        follow_stream(r, id, 0, live, false);
                 return;
         }
         if (!detach && live && !follow_end(r, live)) {

@@ -18,6 +18,8 @@
 #include <string.h>
 
 #define PING_USEC 15000000ULL
+#define BEGIN_USEC 5000000ULL /* a run that was asked for has its box by then, or waits for something */
+#define BEGIN_PAUSE_MSEC 20
 
 struct watcher {
         struct request *request;
@@ -44,6 +46,27 @@ static int no_run(struct request *r, gb_error *err)
         return e < 0 ? e : error_set(err, GB_E_CONFLICT, ESRCH, "the run has ended: what it used is in its result");
 }
 
+static bool has_ended(struct live_run *run)
+{
+        pthread_mutex_lock(&run->lock);
+        bool ended = run->ended;
+        pthread_mutex_unlock(&run->lock);
+        return ended;
+}
+
+/* Who starts a run and asks at once is earlier than its box. */
+static struct live_session *session_of(struct request *r, struct live_run *run)
+{
+        struct pollfd gone = {request_gone_fd(r), POLLIN, 0};
+        uint64_t end_usec = monotonic_usec() + BEGIN_USEC;
+        struct live_session *s;
+
+        while (!(s = live_run_session(run)) && !has_ended(run) && monotonic_usec() < end_usec)
+                if (poll(&gone, 1, BEGIN_PAUSE_MSEC) > 0)
+                        break;
+        return s;
+}
+
 static int sample_run(struct watcher *w, json_t **ret, gb_error *err)
 {
         struct request *r = w->request;
@@ -51,7 +74,9 @@ static int sample_run(struct watcher *w, json_t **ret, gb_error *err)
 
         if (live_run_get(r->server->live, &r->caller, r->params[0], &run, err) < 0)
                 return no_run(r, err);
-        _cleanup_live_session_ struct live_session *s = live_run_session(run);
+        _cleanup_live_session_ struct live_session *s = session_of(r, run);
+        if (!s && !has_ended(run))
+                return error_set(err, GB_E_CONFLICT, EAGAIN, "the run has not begun yet");
         if (!s || stats_sample(s, run->id, &w->memory, ret, err) < 0)
                 return no_run(r, err);
         return 0;

@@ -277,11 +277,12 @@ static int once(struct unpacking *u, int in, bool write, gb_error *err)
 static int unpacking_init(struct unpacking *u, struct session *s, const char *path, char checked[static HOST_PATH_MAX], char *ret_entry, gb_error *err)
 {
         const struct policy *policy = session_policy(s);
+        uint64_t entries = MIN(policy->inode_limit, (uint64_t)ARCHIVE_ENTRIES_MAX);
 
         ret_entry[0] = '\0';
         *u = (struct unpacking){
                 .session = s, .path = checked, .entry = ret_entry, .fd = -1,
-                .limits = {.bytes = policy->disk_limit_bytes, .entries = MIN(policy->inode_limit, (uint64_t)ARCHIVE_ENTRIES_MAX)},
+                .limits = {.bytes = policy->disk_limit_bytes, .entries = entries},
         };
         int r = files_check_path(path, strlen(path), checked, err);
         if (r == 0)

@@ -113,9 +113,8 @@ static int put(const void *data, size_t size)
 
 static int put_record(uint32_t kind, uint32_t mode, uint64_t size, const char *text, size_t text_size)
 {
-        struct archive_record record = {
-                .magic = ARCHIVE_RECORD_MAGIC, .kind = kind, .mode = mode, .size = size, .text_size = (uint32_t)MIN(text_size, (size_t)HOST_PATH_MAX),
-        };
+        uint32_t kept = (uint32_t)MIN(text_size, (size_t)HOST_PATH_MAX);
+        struct archive_record record = {.magic = ARCHIVE_RECORD_MAGIC, .kind = kind, .mode = mode, .size = size, .text_size = kept};
 
         int r = put(&record, sizeof(record));
         return r < 0 ? r : put(text, record.text_size);

@@ -192,7 +192,7 @@ static int check_route(struct request *r, gb_error *err)
         if (r->route->scope && !(r->caller.scopes & r->route->scope)) {
                 char scope[64];
                 token_scopes_text(r->route->scope, scope, sizeof(scope));
-                return error_set(err, GB_E_DENIED, EACCES, "this token has not the scope \"%s\"", scope);
+                return error_set(err, GB_E_DENIED, EACCES, "this token lacks the scope \"%s\"", scope);
         }
         if (state == SERVER_STARTING)
                 return error_set(err, GB_E_UNAVAILABLE, EAGAIN, "the server has not started yet");

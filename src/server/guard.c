@@ -206,6 +206,6 @@ int guard_check_caller(struct request *r, gb_error *err)
         memcpy(r->caller.tenant, token.tenant, sizeof(r->caller.tenant));
         memcpy(r->caller.token, token.id, sizeof(r->caller.token));
         r->caller.scopes = token.scopes;
-        r->caller.local = local;
+        r->caller.local = false; /* also at the socket: a proxy may stand between, and its callers are not our own user */
         return 0;
 }

@@ -169,7 +169,7 @@ void live_run_put(struct live_run *r); /* takes NULL */
 DEFINE_CLEANUP(struct live_run, live_run_put)
 #define _cleanup_live_run_ _cleanup_(live_run_put_ptr)
 
-/* Its session, with a reference; NULL: the run has ended. */
+/* Its session, with a reference; NULL: the box is not there yet, or the run has ended. */
 struct live_session *live_run_session(struct live_run *r);
 /* The run of a one-shot session, with a reference; NULL: it is over. */
 struct live_run *live_run_of(struct live *l, const struct live_session *s);

@@ -197,7 +197,7 @@ void live_run_put(struct live_run *r)
 struct live_session *live_run_session(struct live_run *r)
 {
         live_lock(r->live);
-        struct live_session *s = r->session;
+        struct live_session *s = r->session && r->session->state == LIVE_READY ? r->session : NULL;
         if (s)
                 s->references++;
         live_unlock(r->live);

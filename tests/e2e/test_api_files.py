@@ -262,3 +262,25 @@ def test_kept_workspace(keeping_server):
     assert sorted(os.listdir(place["path"])) == ["b", "c"]
     info = os.stat(os.path.join(place["path"], "c"))
     assert stat.S_IMODE(info.st_mode) == 0o644 and info.st_uid == os.stat(place["path"]).st_uid
+
+
+def test_who_reads_slowly_keeps_no_workspace(files_server):
+    """An open file keeps all the memory of a workspace whose session has ended, and which nobody counts any more: it is cut after a while."""
+    space = Workspace(files_server, policy={"disk_limit": "64m"})
+    space.put("big", bytes(48 * MIB)).expect(201)
+    with files_server.raw() as plain:
+        plain.sendall(f"GET {space.address}/files/big HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        got = len(plain.recv(1000))
+        space.close()
+        until = time.monotonic() + 60
+        while (piece := read_or_end(plain)) and time.monotonic() < until:
+            got += len(piece)
+            time.sleep(0.1)  # it never stalls, and would take many minutes
+    assert not piece and got < 48 * MIB
+
+
+def read_or_end(plain):
+    try:
+        return plain.recv(32768)
+    except ConnectionResetError:
+        return b""

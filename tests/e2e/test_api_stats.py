@@ -102,6 +102,15 @@ def test_run_stats(server, session):
     assert server.get(f"/v1/sessions/{'0' * 32}/stats").expect(404).code == "not_found"
 
 
+def test_run_stats_before_its_box(binary):
+    """The first run of a server waits for its template; who asks meanwhile is not told that it has ended."""
+    with Server() as one:
+        for _ in range(3):
+            run = one.post("/v1/runs", {"code": WAIT, "detach": True, "interactive": True}).expect(202).json["id"]
+            assert one.get(f"/v1/runs/{run}/stats").expect(200).json["run"] == run
+            kill(one, run)
+
+
 def test_stream_ends_with_its_session(server):
     """And the end of a session does not wait for who watches it."""
     session = server.session()

@@ -95,6 +95,31 @@ def test_state_stays(service, session):
     assert run(service, session, "echo $y", "-l", "bash").out == b"1\n"
 
 
+def test_state_that_is_lost_is_told(service, session):
+    assert run(service, session, "x = 20").err.count(b"variables") == 0
+    result = run(service, session, "import os; os._exit(3)")
+    assert result.returncode == 3 and b"its variables are lost" in result.err, result.explain()
+    result = run(service, session, "print('x' in globals())")
+    assert result.out == b"False\n" and b"without the variables" in result.err, result.explain()
+    assert b"variables" not in run(service, session, "import os; os._exit(3)", "--quiet").err
+    assert b"variables" not in run(service, session, "exit 3", "--fresh", "-l", "sh").err
+
+
+def test_weaker_controls_by_the_flag(user_box):
+    """Without them in the server's policy: what the message asks for can be given."""
+    service = Service(user_box)
+    service.flags = []
+    with service:
+        if user_box.weaker:
+            refused = service.call("session", "create")
+            assert refused.returncode == 112 and b"--allow-weaker" in refused.err, refused.explain()
+            assert service.call("run", "-c", "1").returncode == 112
+            assert service.runs()[0]["verdict"] is None and service.runs()[0]["failed"] is True
+            assert b"(not run)" in service.call("ps", "--all").out
+        session = service.session("--allow-weaker", ",".join(user_box.weaker) or "memory")
+        assert run(service, session, "6 * 7").out == b"42\n"
+
+
 def test_ways_to_give_code(service, session):
     path = service.box.directory() / "code.sh"
     path.write_text('echo "$0 $1"\n')
@@ -152,6 +177,10 @@ def test_files(service, session):
     assert service.call("session", "files", "put", session, "-", "from-stdin", input=b"typed").returncode == 0
     assert service.call("session", "files", "put", session, "-", input=b"").returncode == 110
     assert service.call("session", "files", "put", session, here).returncode == 110
+    result = service.call("session", "files", "put", session, "-", "no/such/x", input=b"")
+    assert result.returncode == 113 and b"--parents" in result.err, result.explain()
+    for path in ("/sandbox/from-stdin", "/workspace/from-stdin", "from-stdin"):
+        assert service.call("session", "files", "get", session, path).out == b"typed", path
     listed = {e["name"]: e for e in service.json("session", "files", "ls", session)["entries"]}
     assert set(listed) == {"in put", "a", "from-stdin"} and listed["in put"]["size"] == len(data) and listed["a"]["type"] == "directory"
     table = service.call("session", "files", "ls", session).out.decode()
@@ -246,6 +275,32 @@ def test_stats(service, session):
     assert lines[0].split()[0] == "ID" and lines[1].split()[0] == session[:12] == lines[2].split()[0]
     for argv in (["nobody"], [session, "--interval", "1ms", "-f"], []):
         assert service.call("stats", *argv).returncode >= 100
+
+
+@pytest.mark.parametrize("way", ["get", "pull"])
+def test_a_server_that_dies_leaves_no_half_file(own_box, way):
+    out = own_box.directory() / "out"
+    part = out if way == "get" else out / "f"
+    with Service(own_box) as service:
+        for _ in range(10):
+            session = service.session()
+            assert run(service, session, "open('f', 'wb').write(bytes(90 << 20))").returncode == 0
+            process = service.start_command("session", "files", way, session, *(["f"] if way == "get" else []), out)
+            assert wait_until(lambda: process.poll() is not None or out.exists(), 20, 0.001)
+            process.send_signal(signal.SIGSTOP)
+            if process.poll() is None and not (part.exists() and part.stat().st_size == 90 << 20):
+                service.kill()
+                process.send_signal(signal.SIGCONT)
+                break
+            process.send_signal(signal.SIGCONT)  # it was too quick
+            service.box.finish(process)
+            subprocess.run(["rm", "-r", str(out)], check=True)
+            service.call("session", "rm", session)
+        else:
+            pytest.fail("the files were there before the server could be killed")
+        result = service.box.finish(process)
+    assert result.returncode == 116 and b"was lost" in result.err, result.explain()
+    assert not part.exists()
 
 
 def test_stats_of_a_run(service):

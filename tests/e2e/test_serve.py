@@ -158,6 +158,7 @@ def test_a_wrong_configuration_is_refused_with_its_place(tmp_path, text, message
     (["--listen"], "needs a value"),
     (["--set", "runs"], "KEY=VALUE"),
     (["--set", "rums=1"], "did you mean \"runs\""),
+    (["--set", "idle_timeout=soon"], "--set idle_timeout: \"soon\""),
     (["--parent-fd", "99"], "open descriptor"),
     (["word"], "unexpected argument"),
     (["--config", "/nonexistent.yaml"], "cannot open"),
