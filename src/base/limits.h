@@ -83,6 +83,7 @@
 #define CLIENT_HEAD_BYTES_MAX (64 * KIB)  /* the head of a request or an answer */
 #define CLIENT_BODY_BYTES_MAX (1 * GIB)   /* an answer that is read whole, or a line of a stream */
 #define CLIENT_STDIN_BYTES_MAX (1 * MIB)  /* standard input from a file that goes along with a request; more is sent while the run lasts */
+#define CLIENT_KILL_USEC 10000000ULL      /* for the server to end a run that was killed */
 #define CLIENT_ANSWER_USEC 120000000ULL   /* for the server to answer what waits for no run */
 #define CLIENT_PAGES_MAX 100              /* pages of a list, of 1000 items each */
 

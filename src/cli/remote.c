@@ -55,6 +55,7 @@ struct loop {
 
         struct client control;
         unsigned cancels, cancels_sent; /* 1: interrupt, 2: kill */
+        uint64_t give_up_usec;          /* when a server that does not end a killed run is not waited for any more; 0: not yet */
         bool control_in_flight;
         char control_target[96];
 
@@ -278,11 +279,29 @@ static int step_stream(struct loop *l, gb_error *err)
 
 static int wait_msec(const struct loop *l)
 {
-        uint64_t now = monotonic_usec();
+        bool input = l->input.open && !l->input.in_flight && l->input.size > 0;
+        uint64_t now = monotonic_usec(), until = input ? l->input.retry_usec : UINT64_MAX;
 
-        if (!l->input.open || l->input.in_flight || l->input.size == 0)
+        if (l->give_up_usec > 0)
+                until = MIN(until, l->give_up_usec);
+        if (until == UINT64_MAX)
                 return -1;
-        return l->input.retry_usec <= now ? 0 : (int)((l->input.retry_usec - now) / 1000 + 1);
+        return until <= now ? 0 : (int)((until - now) / 1000 + 1);
+}
+
+/* A server that hangs must not make the command hang for good. */
+static int check_patience(struct loop *l, gb_error *err)
+{
+        if (l->cancels < 2)
+                return 0;
+        if (!l->remote->run[0])
+                return error_set(err, GB_E_LOST, ECANCELED, "cancelled before the server has begun the run");
+        if (l->give_up_usec == 0)
+                l->give_up_usec = monotonic_usec() + CLIENT_KILL_USEC;
+        if (monotonic_usec() < l->give_up_usec)
+                return 0;
+        return error_set(err, GB_E_LOST, ETIMEDOUT, "the server does not answer, and whether the run has ended is not known: 'glovebox logs %s' tells when it is back",
+                         l->remote->run);
 }
 
 static int poll_once(struct loop *l, gb_error *err)
@@ -308,10 +327,8 @@ static int poll_once(struct loop *l, gb_error *err)
                 step_control(l);
         else if (l->cancels > 0)
                 return error_set(err, GB_E_INTERNAL, ECANCELED, "nobody follows any more");
-        if (l->cancels >= 2 && !l->remote->run[0])
-                return error_set(err, GB_E_LOST, ECANCELED, "cancelled before the server has begun the run");
         step_input(l, p[SLOT_STDIN].revents != 0);
-        return 0;
+        return check_patience(l, err);
 }
 
 int remote_run(struct remote *r, json_t **ret, gb_error *err)

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -196,19 +197,23 @@ static void pause_listener(struct loop_listener *listener)
 {
         struct timeval tv = {.tv_usec = (suseconds_t)ACCEPT_PAUSE_USEC};
 
-        /* Not readable until then, but woken by the time. */
+        /* Not readable until then, but woken by the time; without memory for that it turns until there is some. */
+        if (event_base_once(listener->loop->base, -1, EV_TIMEOUT, on_accept, listener, &tv) < 0)
+                return;
         event_del(listener->event);
         listener->paused = true;
-        event_base_once(listener->loop->base, -1, EV_TIMEOUT, on_accept, listener, &tv);
 }
 
-/* No descriptor is left: an idle connection gives its own, or who came is told with the one that was kept for that. */
-static void accept_without_descriptor(struct loop_listener *listener)
+/* No descriptor is left: an idle connection gives its own, or who came is told with the one that was kept for that. The kernel says so also when nobody came: false. */
+static bool accept_without_descriptor(struct loop_listener *listener)
 {
         struct loop *l = listener->loop;
+        struct pollfd waits = {.fd = listener->fd, .events = POLLIN};
 
+        if (poll(&waits, 1, 0) <= 0)
+                return false;
         if (make_room(l))
-                return;
+                return true;
         l->reserve_fd = safe_close(l->reserve_fd);
         struct sockaddr_storage peer;
         socklen_t size = sizeof(peer);
@@ -217,6 +222,7 @@ static void accept_without_descriptor(struct loop_listener *listener)
                 turn_away(l, fd, listener->tls, too_many);
         l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         pause_listener(listener);
+        return true;
 }
 
 static void take(struct loop_listener *listener, int fd, const struct sockaddr_storage *peer)
@@ -248,7 +254,8 @@ static void on_accept(evutil_socket_t fd, short what, void *data)
                 if (client >= 0) {
                         take(listener, client, &peer);
                 } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                        accept_without_descriptor(listener);
+                        if (!accept_without_descriptor(listener))
+                                break;
                 } else if (errno != EINTR && errno != ECONNABORTED) {
                         break;
                 }

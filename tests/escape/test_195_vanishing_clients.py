@@ -13,7 +13,7 @@ import threading
 
 import pytest
 from conftest import wait_until
-from hostile_clients import answers, assert_works, descriptors, read_all, request_bytes, send, threads
+from hostile_clients import assert_works, descriptors, read_all, request_bytes, send, threads
 from server import NDJSON, PATIENCE, SSE, Server, wait_for
 
 CUTS = int(os.environ.get("GLOVEBOX_CUTS", "60"))
@@ -112,7 +112,7 @@ def many(numbers, function):
 
 def ask(server, body, accept, path="/v1/runs"):
     fields = [f"Authorization: Bearer {server.alfa}".encode(), b"Content-Type: application/json", f"Accept: {accept}".encode()]
-    return request_bytes("POST", path, fields, json.dumps(body).encode(), close=False)
+    return request_bytes("POST", path, fields, json.dumps(body).encode())
 
 
 def newest(server, n):
@@ -127,7 +127,7 @@ def test_a_run_that_goes_on(server, accept, where):
     body = {"code": FINITE, "on_disconnect": "continue", **({} if where == "alone" else {"context": None})}
     data = ask(server, body, accept, path)
     with server.raw(tcp=True) as plain:
-        send(plain, data.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
+        send(plain, data)
         whole = len(read_all(plain))
     assert whole > 600
     before = newest(server, 1)[0]["id"]
@@ -175,7 +175,7 @@ def test_who_only_looks_on(server, accept):
     """Whoever follows a run of somebody else's request has no say in it."""
     run = server.post("/v1/runs", {"code": f"{FINITE}\nsys.stdin.read()", "interactive": True, "detach": True, "timeout": 250, "on_disconnect": "cancel"}, token=server.alfa).expect(202).json["id"]
     wait_for(lambda: server.get(f"/v1/runs/{run}", token=server.alfa).json["events"] > 1)
-    data = request_bytes("GET", f"/v1/runs/{run}/events", [f"Authorization: Bearer {server.alfa}".encode(), f"Accept: {accept}".encode()], close=False)
+    data = request_bytes("GET", f"/v1/runs/{run}/events", [f"Authorization: Bearer {server.alfa}".encode(), f"Accept: {accept}".encode()])
     many(range(0, 600, max(1, 600 // CUTS)), lambda n: cut_after(server, data, n, n))
     assert server.get(f"/v1/runs/{run}", token=server.alfa).json["state"] == "running"
     server.request("POST", f"/v1/runs/{run}/stdin?close=true", body=b"", token=server.alfa).expect(200)
@@ -202,7 +202,7 @@ def test_every_byte_of_a_request(server):
 
 @pytest.mark.parametrize("path", ["files/file", "archive", "stats?interval=0.1", "files"])
 def test_other_answers(server, path):
-    data = request_bytes("GET", f"/v1/sessions/{server.session}/{path}", [f"Authorization: Bearer {server.alfa}".encode(), f"Accept: {NDJSON if 'stats' in path else '*/*'}".encode()], close=False)
+    data = request_bytes("GET", f"/v1/sessions/{server.session}/{path}", [f"Authorization: Bearer {server.alfa}".encode(), f"Accept: {NDJSON if 'stats' in path else '*/*'}".encode()])
     most = {"files/file": 2900000, "archive": 2900000, "files": 300}.get(path, 1500)
     many(sorted({most * i // CUTS for i in range(CUTS)}), lambda n: cut_after(server, data, n, n))
     wait_for(lambda: counts(server)[2] == 0)
