@@ -165,7 +165,11 @@ static void replay(struct request *r, const char *id, bool detach)
                 reply_abort(r);
                 return;
         }
-        if (get_run(r, id, &run, &err) < 0)
+        int status = get_run(r, id, &run, &err);
+        /* It does not go on, and the journal could not take its end yet. */
+        if (status == 0 && !detach && run.state != JOURNAL_ENDED)
+                status = error_set(&err, GB_E_UNAVAILABLE, EAGAIN, "the run has ended, and how could not be written down yet: ask again");
+        if (status < 0)
                 refuse(r, &err);
         else if (!detach && run.failed)
                 reply_failed(r, &run);
