@@ -16,7 +16,7 @@ declare -A packages=(
         [fmt]="clang-format"
         [fuzz]="$build libcmocka-dev clang"
         [bench]="$build python3 bubblewrap firejail runc docker.io"
-        [soak]="$build python3"
+        [soak]="$build python3 python3-pytest"
         [vm]="$build qemu-system-x86 e2fsprogs python3"
         [demo]="$build python3 python3-matplotlib"
 )

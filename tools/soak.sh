@@ -1,13 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# ./dev soak: ten thousand sessions one after the other and a thousand at once leave nothing behind. $GLOVEBOX names
-# another build than build/. Arguments are those of tests/soak/sessions.py.
+# ./dev soak: much for a long time, and nothing is left behind. $GLOVEBOX names another build than build/.
+#
+#   sessions   ten thousand sessions one after the other and a thousand at once (the default)
+#   server     a server under all kinds of requests for ten minutes
+#   kills      a server that is killed a hundred times while clients work
+#
+# Arguments are those of the program of that name in tests/soak/.
 set -euo pipefail
 
 # Debian's own, as in test.sh.
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
 
+which=sessions
+case ${1:-} in
+sessions | server | kills)
+        which=$1
+        shift
+        ;;
+esac
+
 export GLOVEBOX=${GLOVEBOX:-$PWD/build/src/cli/glovebox}
-exec "$python" -B tests/soak/sessions.py "$@"
+exec "$python" -B "tests/soak/$which.py" "$@"

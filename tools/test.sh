@@ -142,12 +142,20 @@ test_compat() {
         test_adapters
 }
 
-# Some hundred sessions leave nothing behind; ./dev soak is the long version.
+# soak NAME ARGUMENTS: ./dev soak is the long version of each.
+soak() {
+        local name=$1 status=0
+        shift
+        part "soak: $name, short"
+        GLOVEBOX="$PWD/build/src/cli/glovebox" timeout --kill-after=30 "$pytest_max" tools/soak.sh "$name" "$@" || status=1
+        record "soak: $name, short" $((1 - status)) "$status" 0
+}
+
+# Some hundred sessions leave nothing behind; nor does a server under load; and one that is killed says nothing wrong.
 test_soak() {
-        local status=0
-        part "soak, short"
-        GLOVEBOX="$PWD/build/src/cli/glovebox" timeout --kill-after=30 "$pytest_max" tools/soak.sh --sessions 300 --alive 50 || status=1
-        record "soak, short" $((1 - status)) "$status" 0
+        soak sessions --sessions 300 --alive 50
+        soak server --minutes 0.3
+        soak kills --points 10
 }
 
 # The examples in the documentation print what it says.

@@ -38,11 +38,13 @@ static int get_context(struct request *r, bool run, struct live_session **ret_se
         return status < 0 ? status : live_context_get(*ret_session, r->params[1], NULL, run, ret, err);
 }
 
-static void reply_context(struct request *r, int status, struct live_session *s, struct context *c)
+/* Gives the context back first: who has the answer may close it. */
+static void reply_context(struct request *r, int status, struct live_session *s, struct context *c, bool run)
 {
         struct context_info info;
 
         context_info_get(c, &info);
+        live_context_put(s, c, run);
         if (status == 201)
                 (void)reply_header(r, "Location", "/v1/sessions/%s/contexts/%s", s->id, info.id);
         reply_json(r, status, context_to_json(s, &info));
@@ -74,8 +76,7 @@ void api_context_create(struct request *r)
                 fields_refuse(r, &f, &err);
                 return;
         }
-        reply_context(r, 201, s, c);
-        live_context_put(s, c, false);
+        reply_context(r, 201, s, c, false);
 }
 
 void api_contexts_list(struct request *r)
@@ -119,12 +120,13 @@ void api_context_restart(struct request *r)
         int status = get_context(r, true, &s, &c, &err);
         if (status == 0)
                 status = context_restart(c, &err);
-        if (status < 0)
-                reply_error(r, &err);
-        else
-                reply_context(r, 200, s, c);
+        if (status == 0) {
+                reply_context(r, 200, s, c, true);
+                return;
+        }
         if (c)
                 live_context_put(s, c, true);
+        reply_error(r, &err);
 }
 
 void api_context_interrupt(struct request *r)

@@ -258,13 +258,23 @@ static void test_no_descriptors(void **state)
                 assert_int_equal(connect(fds[i], (struct sockaddr *)&path, sizeof(path)), 0);
                 say(fds[i], "GET /wait HTTP/1.1\r\n" HOST "\r\n");
         }
-        /* Some are worked on, and hold what descriptors there are; all others are told or wait for it. */
-        struct pollfd p = {.fd = fds[ARRAY_SIZE(fds) - 1], .events = POLLIN};
+        /* Some are worked on, and hold what descriptors there are (which, is a matter of time); the others are told. */
         double cpu = cpu_seconds();
-        assert_int_equal(poll(&p, 1, 30000), 1);
+        size_t told = 0;
+        for (int i = 0; i < 3000 && told < ARRAY_SIZE(fds) / 2; i++) {
+                told = 0;
+                for (size_t k = 0; k < ARRAY_SIZE(fds); k++)
+                        told += poll(&(struct pollfd){.fd = fds[k], .events = POLLIN}, 1, 0) == 1;
+                nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        }
+        assert_true(told >= ARRAY_SIZE(fds) / 2);
         assert_true(cpu_seconds() - cpu < 2);
-        _cleanup_answer_ struct answer a = hear(fds[ARRAY_SIZE(fds) - 1]);
-        assert_true(a.status == 503 || a.status == 0);
+        for (size_t k = 0; k < ARRAY_SIZE(fds); k++) {
+                if (poll(&(struct pollfd){.fd = fds[k], .events = POLLIN}, 1, 0) != 1)
+                        continue;
+                _cleanup_answer_ struct answer a = hear(fds[k]);
+                assert_true(a.status >= 500 || a.status == 0);
+        }
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
                 close(fds[i]);

@@ -211,7 +211,7 @@ static void test_unix_socket(void **state)
         assert_int_equal(b.status, 200);
         snprintf(text, sizeof(text), "GET /echo/a HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n", read_token);
         _cleanup_answer_ struct answer c = ask(f, text);
-        assert_non_null(strstr(c.body, "\"tenant\":\"acme\",\"scopes\":1,\"local\":true"));
+        assert_non_null(strstr(c.body, "\"tenant\":\"acme\",\"scopes\":1,\"local\":false"));
         _cleanup_answer_ struct answer d = ask(f, "GET /echo/a HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n\r\n"),
                                        e = ask(f, "GET /echo/a HTTP/1.1\r\nHost: a\r\nOrigin: http://evil.example.com\r\n\r\n");
         assert_int_equal(d.status, 401);
