@@ -134,6 +134,11 @@ class Stream:
         return self._sse() if self.kind == SSE else self._ndjson()
 
 
+def is_for_the_library(name):
+    """Tests of the library in the same process set these for it, to the build tree; an installation has everything in one place."""
+    return name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_RUNNER_DIR") and not (pathlib.Path(os.environ.get("GLOVEBOX_LIBEXEC_DIR", "/")) / "glovebox-server").exists()
+
+
 class Server:
     def __init__(self, tcp=False, policy=None, templates=None, languages=None, environ=None, arguments=(), user=None, private=False, **config):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="gbtest-server-"))
@@ -159,7 +164,7 @@ class Server:
         self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "GLOVEBOX_CONFIG_DIR": str(self.config),
                         "GLOVEBOX_RUNTIME_DIR": str(self.directory / "run"), "GLOVEBOX_STATE_DIR": str(self.state), **(environ or {})}
         for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_RUNNER_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"):
-            if name in os.environ:
+            if name in os.environ and not is_for_the_library(name):
                 self.environ.setdefault(name, os.environ[name])
 
         self.popen = {"stdin": subprocess.DEVNULL}

@@ -16,7 +16,7 @@ python=/usr/bin/python3
 . tools/venv.sh
 
 passed=0 failed=0 skipped=0 summary=''
-pytest_max=600 # seconds for one part; a test that hangs is a failure, not a wait
+pytest_max=900 # seconds for one part; a test that hangs is a failure, not a wait
 began=$SECONDS
 
 # record NAME PASSED FAILED SKIPPED
@@ -93,6 +93,16 @@ test_python() {
         part "$1"
         python_run "$@"
         python_count "$1" "$2"
+}
+
+# The other builds, while tests run that mostly wait. What is wrong with one shows when its turn comes.
+builds_begin() {
+        (
+                renice -n 5 "$BASHPID" >/dev/null
+                build_asan
+                build_clang
+        ) >/dev/null 2>&1 &
+        builds=$!
 }
 
 # The interpreters' side of a context, without boxes. Mostly it waits for interpreters to start, so it runs beside others.
@@ -180,6 +190,7 @@ others_begin
 test_build layers || true
 test_unit gcc build
 
+builds_begin
 runners_begin
 test_python "end to end" build tests/e2e
 runners_end
@@ -189,6 +200,7 @@ test_compat
 test_soak
 test_examples
 
+wait "$builds"
 if test_build asan; then
         export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
         test_unit sanitizers build-asan

@@ -13,6 +13,9 @@ void http_message_free(struct http_message *m)
 {
         if (!m)
                 return;
+        /* There may be a token in it. */
+        if (m->bytes)
+                explicit_bzero(m->bytes, m->allocated);
         free(m->bytes);
         free(m);
 }

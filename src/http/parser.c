@@ -102,9 +102,15 @@ static bool reserve(struct http_parser *p, size_t size)
 
         if (need <= m->allocated)
                 return true;
-        char *bytes = realloc(m->bytes, grown);
+        /* Not realloc(): it would leave behind what may be a part of a token. */
+        char *bytes = malloc(grown);
         if (!bytes)
                 return false;
+        if (m->bytes) {
+                memcpy(bytes, m->bytes, m->size);
+                explicit_bzero(m->bytes, m->allocated);
+                free(m->bytes);
+        }
         m->bytes = bytes;
         m->allocated = (uint32_t)grown;
         return true;

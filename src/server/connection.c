@@ -368,6 +368,13 @@ static void handshake(struct connection *c)
                 connection_free(c);
 }
 
+/* Of what was read nothing stays: there are tokens in it. */
+static void wipe(char *bytes, ssize_t n)
+{
+        if (n > 0)
+                explicit_bzero(bytes, (size_t)n);
+}
+
 /* While a worker has the request: what comes belongs to the next one. Under the lock, all of it: the worker may be about to make the
  * connection idle, and must know that something came; and with TLS it may be writing. False: it is idle already. */
 static bool read_ahead(struct connection *c)
@@ -376,7 +383,9 @@ static bool read_ahead(struct connection *c)
         bool ahead = c->state == CONNECTION_WORKING || c->state == CONNECTION_FLUSHING;
         size_t room = ahead ? READ_BYTES - c->pending.size : 0;
         ssize_t n = room > 0 ? read_some(c, c->loop->bytes, room) : -EAGAIN;
-        if (n > 0 && buffer_add(&c->pending, c->loop->bytes, (size_t)n) < 0)
+        int kept = n > 0 ? buffer_add(&c->pending, c->loop->bytes, (size_t)n) : 0;
+        wipe(c->loop->bytes, n);
+        if (kept < 0)
                 n = -EPIPE;
         if (n == 0 || n == -EPIPE) {
                 c->eof = true;
@@ -401,6 +410,7 @@ static void drop(struct connection *c)
 static void on_read(evutil_socket_t fd, short what, void *data)
 {
         struct connection *c = data;
+        struct loop *l = c->loop;
         enum connection_state state = state_of(c);
 
         if (state == CONNECTION_HANDSHAKE) {
@@ -413,13 +423,14 @@ static void on_read(evutil_socket_t fd, short what, void *data)
         }
         if ((state == CONNECTION_WORKING || state == CONNECTION_FLUSHING) && read_ahead(c))
                 return;
-        ssize_t n = read_some(c, c->loop->bytes, READ_BYTES);
+        ssize_t n = read_some(c, l->bytes, READ_BYTES);
         if (n == -EAGAIN)
                 return;
         if (n <= 0)
                 connection_close(c);
         else
-                input(c, c->loop->bytes, (size_t)n);
+                input(c, l->bytes, (size_t)n);
+        wipe(l->bytes, n);
 }
 
 /* The request is complete. What came behind it must be put by before a worker sees the connection. */
@@ -541,6 +552,7 @@ static void next(struct connection *c)
         arm(c);
         if (pending.size > 0)
                 input(c, pending.data, pending.size);
+        wipe(pending.data, (ssize_t)pending.size);
         enum connection_state state = state_of(c);
         /* No more will come of a request that is not whole. */
         if (eof && (state == CONNECTION_IDLE || state == CONNECTION_HEAD || state == CONNECTION_BODY))

@@ -283,6 +283,10 @@ static json_t *make_result(struct run_job *job, struct result *result, json_t **
                 memcpy(result->session, job->session->id, sizeof(result->session));
         else
                 memset(result->session, 0, sizeof(result->session)); /* nobody can come back to it */
+        /* Where the host keeps its files is nobody's business from afar. */
+        const char *name = strrchr(result->policy_origin, '/');
+        if (name)
+                memmove(result->policy_origin, name + 1, strlen(name));
         _cleanup_json_ json_t *whole = result_to_json(result, &policy), *record = json_copy(whole);
         if (!whole || !record)
                 return NULL;
