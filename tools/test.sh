@@ -198,6 +198,8 @@ test_python "Python SDK" build tests/sdk
 test_python "attacks" build tests/escape
 test_compat
 test_soak
+test_soak_server server --minutes 0.4
+test_soak_server kills --points 10
 test_examples
 
 wait "$builds"
