@@ -99,6 +99,7 @@ test_python() {
 builds_begin() {
         (
                 renice -n 5 "$BASHPID" >/dev/null
+                build_layers
                 build_asan
                 build_clang
         ) >/dev/null 2>&1 &
@@ -187,14 +188,15 @@ finish() {
 
 test_build gcc || finish
 others_begin
-test_build layers || true
+builds_begin
 test_unit gcc build
 
-builds_begin
 runners_begin
 test_python "end to end" build tests/e2e
 runners_end
 test_python "Python SDK" build tests/sdk
+wait "$builds"
+test_build layers || true
 test_python "attacks" build tests/escape
 test_compat
 test_soak
@@ -202,7 +204,6 @@ test_soak_server server --minutes 0.4
 test_soak_server kills --points 10
 test_examples
 
-wait "$builds"
 if test_build asan; then
         export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
         test_unit sanitizers build-asan

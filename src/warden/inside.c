@@ -70,20 +70,16 @@ static void add_file(int dir, const char *name, void *data)
                         u->bytes += (uint64_t)st.st_blocks * 512;
 }
 
-#define EXITING 0x4 /* PF_EXITING of the kernel */
-
-/* A process without memory any more is nobody's to look into, but for root: it is about to be gone, with what it holds. Not one whose other threads go on. */
+/* A process without memory any more is nobody's to look into, but for root: it is about to be gone, with what it holds (the kernel's PF_EXITING is 4). Not one
+ * whose other threads go on. */
 static bool is_exiting(int dir, const char *name)
 {
         char path[32], text[1024];
-        unsigned flags = 0;
-        long threads = 0;
+        unsigned flags = 0, threads = 0;
 
-        if ((size_t)snprintf(path, sizeof(path), "%s/stat", name) >= sizeof(path) || file_read_at(dir, path, text, sizeof(text)) < 0)
-                return false;
-        const char *fields = strrchr(text, ')'); /* the name before it may be anything */
-        return fields && sscanf(fields, ") %*c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &flags, &threads) == 2 && flags & EXITING &&
-               threads <= 1;
+        snprintf(path, sizeof(path), "%s/stat", name);
+        const char *end = file_read_at(dir, path, text, sizeof(text)) < 0 ? NULL : strrchr(text, ')'); /* of its own name, which may be anything */
+        return end && sscanf(end, ") %*c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u", &flags, &threads) == 2 && flags & 4 && threads <= 1;
 }
 
 static void add_process(int dir, const char *name, void *data)

@@ -25,7 +25,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from cgroups import OwnGroups  # noqa: E402
-from conftest import needs_root, wait_until  # noqa: E402
+from conftest import USER, needs_root, wait_until  # noqa: E402
 from server import NDJSON, PATIENCE, PROGRAM, Server, birth, in_threads, wait_for  # noqa: E402
 from shim import IS_SANITIZED, ShimServer, compile_shim  # noqa: E402
 
@@ -181,6 +181,17 @@ def test_a_template_is_killed_or_stands_still_under_load(blow):
 
 
 # ---- disks ----
+
+def test_who_ends_hides_nothing(scratch):
+    """Without privilege nobody can look into a process in the moment of its end: that is not taken for one that hides what it has written."""
+    place = scratch / "place"
+    place.mkdir()
+    place.chmod(0o777)
+    code = "import time; open('/place/%d-%d', 'w').close(); time.sleep(0.05)"
+    with Server(user=USER if os.geteuid() == 0 else None, policy="allow_weaker: [cgroup]\n") as server:
+        ended = in_threads([lambda n=n: [kind(server.run(code % (n, i), policy={"mounts": [f"{place}:/place:rw"]})) for i in range(12)] for n in range(6)])
+    assert {one for runs in ended for one in runs} == {"ok"}
+
 
 @contextlib.contextmanager
 def small_disk(size="16m", **options):
