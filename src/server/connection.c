@@ -181,11 +181,11 @@ static void set_reading(struct connection *c, bool on)
 {
         if (on == c->reading)
                 return;
-        c->reading = on;
-        if (on)
-                event_add(&c->read_event, NULL);
-        else
+        if (!on)
                 event_del(&c->read_event);
+        else if (event_add(&c->read_event, NULL) < 0) /* no memory */
+                on = false;
+        c->reading = on;
 }
 
 static void set_writing(struct connection *c, bool on)
@@ -252,7 +252,10 @@ void connection_new(struct loop_listener *listener, int fd, const struct sockadd
                 c->state = CONNECTION_HANDSHAKE;
         }
         set_reading(c, true);
-        arm(c);
+        if (c->reading)
+                arm(c);
+        else
+                connection_free(c);
 }
 
 void connection_free(struct connection *c)

@@ -232,6 +232,8 @@ def test_without_memory_at_the_start(library):
                 status = server._wait(PATIENCE)
                 refused += 1
                 last = server.output().splitlines()[-1]
+                if "nss_database.c" in last:
+                    continue  # the C library's own: it gives up where it looks for accounts
                 assert status > 0 and ("memory" in last or "cannot" in last), (at, status, server.output(), server.where())
         assert refused > 0
     finally:
