@@ -12,8 +12,10 @@
 
 static inline uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
 {
-        for (const unsigned char *p = data, *end = p + size; p < end; p++)
-                hash = (hash ^ *p) * 0x100000001b3ULL;
+        const unsigned char *bytes = data;
+
+        for (size_t i = 0; i < size; i++)
+                hash = (hash ^ bytes[i]) * 0x100000001b3ULL;
         return hash;
 }
 

@@ -116,7 +116,9 @@ static void end_for(struct exec *x, enum stop_reason why)
 
 static void note_broken(struct exec *x, const char *rule)
 {
-        if (facts_of(x)->channel_broken)
+        if (rule == channel_no_memory) /* that is not the code's fault */
+                stop(x, STOP_LOST);
+        if (rule == channel_no_memory || facts_of(x)->channel_broken)
                 return;
         facts_of(x)->channel_broken = true;
         facts_of(x)->broken_rule = rule;

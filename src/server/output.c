@@ -172,7 +172,8 @@ static int write_parts(struct connection *c, const struct iovec *parts, size_t n
         for (size_t i = 0; i < n_parts && r == 0; i++) {
                 size_t n = MIN(skip, parts[i].iov_len);
                 skip -= n;
-                r = write_part(c, (const char *)parts[i].iov_base + n, parts[i].iov_len - n);
+                if (n < parts[i].iov_len) /* an empty one may be nowhere */
+                        r = write_part(c, (const char *)parts[i].iov_base + n, parts[i].iov_len - n);
         }
         if (r == 0 && c->ssl)
                 r = output_flush(c);

@@ -233,7 +233,7 @@ static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, bo
         _cleanup_close_ int ours = -1, theirs = -1;
         struct setup setup = {
                 .uid = b->identity.uid_inside, .gid = b->identity.gid_inside, .host_network = host_network, .layers_off = layers_off,
-                .is_template = is_template,
+                .is_template = is_template, .warden = getpid(),
         };
         struct clone_args args = {
                 .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,

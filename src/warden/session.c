@@ -263,7 +263,8 @@ void session_reap_strays(void)
 {
         siginfo_t info = {0};
 
-        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0 && !session_knows(info.si_pid)) {
+        /* When all ends, nobody asks how any more, and one that is known would only stand before those that are not. */
+        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0 && (warden_over || !session_knows(info.si_pid))) {
                 waitpid(info.si_pid, NULL, __WALL);
                 info = (siginfo_t){0};
         }

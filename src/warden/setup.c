@@ -181,11 +181,12 @@ static _noreturn_ void pass_on_failure(const struct setup *s, const struct setup
 }
 
 /* Starts init; returns a socket through which its /proc comes, and which ends when it is locked in. */
-static int start_init(const struct setup *s)
+static int start_init(const struct setup *s, pid_t *ret_pid)
 {
         int socket;
 
-        if (clone_sibling(s, SETUP_INIT, &socket) == 0)
+        *ret_pid = clone_sibling(s, SETUP_INIT, &socket);
+        if (*ret_pid == 0)
                 runner_init(socket, s->socket, !(s->layers_off & BOX_LAYER_SECCOMP));
         return socket;
 }
@@ -375,7 +376,17 @@ static void pin_program(const struct setup *s, const struct box_spec *spec, pid_
         setup_check(s, negative(sched_setaffinity(pid, sizeof(want), &want)), "set the cpu affinity");
 }
 
-static void wait_for_init(const struct setup *s, int socket)
+/* Init is tied to the warden from when it is locked in. A warden that died before sends it no signal any more, and a process that the warden was
+ * just starting may have held its end of our socket open, so that init saw no end; but whose child we are is certain. */
+static void end_orphan(const struct setup *s, pid_t init)
+{
+        if (init == 0 || getppid() == s->warden)
+                return;
+        kill(init, SIGKILL);
+        _exit(1);
+}
+
+static void wait_for_init(const struct setup *s, pid_t pid, int socket)
 {
         struct setup_frame frame = {0};
         int fds[BOX_FDS_MAX], n_fds;
@@ -383,6 +394,7 @@ static void wait_for_init(const struct setup *s, int socket)
         ssize_t n = message_receive(socket, 0, &frame, sizeof(frame), fds, &n_fds);
         if (n != 0)
                 pass_on_failure(s, &frame, n);
+        end_orphan(s, pid);
 }
 
 static void order_program(const struct setup *s, const struct setup_order *order, const struct setup_fds *given, int socket, int ruleset)
@@ -438,12 +450,14 @@ static struct setup keep_socket(const struct setup *given)
         return s;
 }
 
-static void receive_order(const struct setup *s, struct setup_order *ret, struct setup_fds *ret_fds)
+static void receive_order(const struct setup *s, pid_t init, struct setup_order *ret, struct setup_fds *ret_fds)
 {
         int r = setup_order_receive(s->socket, ret, ret_fds);
 
-        if (r == -EPIPE)
+        if (r == -EPIPE) {
+                end_orphan(s, init);
                 _exit(0); /* the warden has no use for us */
+        }
         if (r < 0)
                 setup_fail(s, GB_E_INTERNAL, EPROTO, "the warden's order to build a box is malformed");
 }
@@ -481,7 +495,8 @@ _noreturn_ void setup_main(const struct setup *given)
 
         take_identity(s);
         setup_check(s, negative(unshare(CLONE_NEWPID | CLONE_NEWCGROUP)), "make a pid namespace");
-        int init = start_init(s);
+        pid_t init_pid;
+        int init = start_init(s, &init_pid);
         if (s->is_template)
                 skip_number();
         pid_t pid = start_program(s, false, &program);
@@ -492,9 +507,9 @@ _noreturn_ void setup_main(const struct setup *given)
         int proc = receive_proc(s, init);
         open_namespaces_by_path();
 
-        receive_order(s, &order, &fds);
+        receive_order(s, init_pid, &order, &fds);
         int ruleset = setup_build(s, &order, &fds, proc, root);
-        wait_for_init(s, init);
+        wait_for_init(s, init_pid, init);
         if (order.session)
                 _exit(0); /* the waiting program sees the end of its socket and ends */
         if (order.is_template)
@@ -525,7 +540,7 @@ _noreturn_ void setup_enter(const struct setup *given, const struct setup_door *
         const struct setup kept = keep_socket(given), *s = &kept;
         take_identity(s);
         pid_t pid = start_program(s, true, &program);
-        receive_order(s, &order, &fds);
+        receive_order(s, 0, &order, &fds);
         (void)setup_map_payload(s, fds.payload); /* the program will trust it */
         let_go(s, &order, &fds, pid, program, fds.ruleset);
 }

@@ -17,6 +17,7 @@ struct setup {
         uint32_t layers_off;
         bool is_template; /* programs that may fork into other namespaces, and namespaces for them, are wanted */
         int socket;
+        pid_t warden; /* whose child we are */
 };
 
 #define BOX_NAMESPACES \

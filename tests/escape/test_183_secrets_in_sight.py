@@ -147,7 +147,7 @@ def test_memory_of_the_front(busy):
     with open(f"/proc/{server.pid}/maps") as maps, open(f"/proc/{server.pid}/mem", "rb", 0) as mem:
         for line in maps:
             start, end = (int(part, 16) for part in line.split()[0].split("-"))
-            if not line.split()[1].startswith("rw"):
+            if not line.split()[1].startswith("rw") or end - start > 1 << 30:  # so much only sanitizers have
                 continue
             try:
                 mem.seek(start)
