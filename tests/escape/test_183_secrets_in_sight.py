@@ -135,15 +135,17 @@ def test_processes(busy):
 def test_memory_of_the_front(busy):
     """A token that was checked is not kept: heads are wiped."""
     server = busy.server
+    token = server.token("alfa", "run")
+    head = [f"Authorization: Bearer {token}".encode()]
     for _ in range(5):
-        server.get("/v1/info", token=busy.token).expect(200)
-        server.get("/v1/info", token=busy.token[:-3] + "xyz").expect(401)
+        server.get("/v1/info", token=token).expect(200)
+        server.get("/v1/info", token=token[:-3] + "xyz").expect(401)
         with server.raw(tcp=True) as plain:  # two in one piece
-            plain.sendall(request_bytes("GET", "/v1/info", [f"Authorization: Bearer {busy.token}".encode()], close=False) + request_bytes("GET", "/v1/info", [f"Authorization: Bearer {busy.token}".encode()]))
+            plain.sendall(request_bytes("GET", "/v1/info", head, close=False) + request_bytes("GET", "/v1/info", head))
             while plain.recv(65536):
                 pass
     server.get("/healthz").expect(200)
-    needle, found = busy.token[13:50].encode(), []
+    needle, found = token[13:50].encode(), []
     with open(f"/proc/{server.pid}/maps") as maps, open(f"/proc/{server.pid}/mem", "rb", 0) as mem:
         for line in maps:
             start, end = (int(part, 16) for part in line.split()[0].split("-"))

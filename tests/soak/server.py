@@ -340,7 +340,7 @@ def rest(server, groups, clients, long):
     while same < (60 if long else 10) and time.monotonic() < end:
         time.sleep(0.2)
         reading = take_reading(server, groups)
-        now = {k: v for k, v in reading.items() if "memory, KB" not in k}
+        now = {k: v for k, v in reading.items() if "memory, KB" not in k and (long or k != "server: threads")}
         same, last = (same + 1 if now == last and now["alive: runs"] == 0 else 0), now
     return reading
 
