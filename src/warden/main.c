@@ -79,17 +79,14 @@ static int timeout_msec(uint64_t next)
 static void serve(void)
 {
         while (!warden_over) {
-                uint64_t next = session_next_tick();
-                int wait = timeout_msec(next);
-                bool short_of = template_is_short();
-                if (short_of && (wait < 0 || wait > REPLENISH_AFTER_MSEC))
-                        wait = REPLENISH_AFTER_MSEC;
-                int n = loop_turn(wait, handlers);
+                uint64_t next = session_next_tick(), ahead = template_next_usec();
+                int wait = timeout_msec(next), idle = ahead > 0 ? MAX(timeout_msec(ahead), REPLENISH_AFTER_MSEC) : -1;
+                int n = loop_turn(idle >= 0 && (wait < 0 || idle < wait) ? idle : wait, handlers);
                 if (n < 0)
                         return;
                 if (next > 0 && monotonic_usec() >= next)
                         session_tick(monotonic_usec());
-                if (n == 0 && short_of)
+                if (n == 0 && ahead > 0 && monotonic_usec() >= ahead)
                         template_replenish();
         }
 }

@@ -478,6 +478,7 @@ static void make_ahead(struct template *t, struct box **place)
         gb_error err;
         struct box *b = box_new();
 
+        t->again_usec = b ? 0 : monotonic_usec() + AHEAD_PAUSE_MIN_USEC; /* all places are taken */
         if (!b)
                 return;
         b->session = true;
@@ -494,27 +495,30 @@ static void make_ahead(struct template *t, struct box **place)
 
 #define SHELLS_AHEAD 2U
 
-/* Where the next one goes; NULL: there are enough. */
+/* Where the next one goes, of the template that has not failed or may try again first; NULL: there are enough. */
 static struct box **find_place(struct template **ret)
 {
+        struct box **place = NULL;
+
         for (size_t i = 0; i < TEMPLATES_MAX; i++) {
                 struct template *t = &templates[i];
-                if (t->state != TEMPLATE_READY || t->fds[0] < 0 || (t->again_usec > 0 && monotonic_usec() < t->again_usec))
+                if (t->state != TEMPLATE_READY || t->fds[0] < 0 || (place && t->again_usec >= (*ret)->again_usec))
                         continue;
-                *ret = t;
                 /* Without a pool of children there are still namespaces ahead, which are the same for all. */
-                for (size_t k = 0; k < MIN(t->pool > 0 ? t->pool : SHELLS_AHEAD, (uint32_t)TEMPLATE_POOL_MAX); k++)
-                        if (!t->ahead[k])
-                                return &t->ahead[k];
+                size_t n = MIN(t->pool > 0 ? t->pool : SHELLS_AHEAD, (uint32_t)TEMPLATE_POOL_MAX), k = 0;
+                while (k < n && t->ahead[k])
+                        k++;
+                if (k < n)
+                        place = &(*ret = t)->ahead[k];
         }
-        return NULL;
+        return place;
 }
 
-bool template_is_short(void)
+uint64_t template_next_usec(void)
 {
         struct template *t;
 
-        return find_place(&t) != NULL;
+        return find_place(&t) ? MAX(t->again_usec, 1U) : 0;
 }
 
 void template_replenish(void)

@@ -54,9 +54,9 @@ int template_fork(struct template *t, struct program *p, gb_error *err);
 struct box *template_take(struct template *t, const struct box_spec *spec);
 /* Remembers what to make ahead: this, which is the caller's. */
 void template_remember(struct template *t, const struct box_spec *spec, const int *fds);
-/* Whether a template has fewer sessions ready than it should. */
-bool template_is_short(void);
-/* Begins one more for such a template. */
+/* When one more is to be made ahead, which may be long ago; 0: every template has as many sessions ready as it should. */
+uint64_t template_next_usec(void);
+/* Begins it. */
 void template_replenish(void);
 
 #endif

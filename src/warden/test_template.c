@@ -67,10 +67,10 @@ static void test_pause(void **state)
                 assert_ptr_equal(place, &t->ahead[0]);
                 assert_ptr_equal(short_of, t);
                 *place = &made;
-                assert_false(template_is_short());
+                assert_int_equal(template_next_usec(), 0);
                 template_lost_session(t, &made);
                 assert_null(t->ahead[0]);
-                assert_false(template_is_short());
+                assert_true(template_next_usec() > monotonic_usec() && template_next_usec() == t->again_usec);
                 assert_true(t->pause_usec >= AHEAD_PAUSE_MIN_USEC && t->pause_usec <= AHEAD_PAUSE_MAX_USEC);
                 assert_true(t->pause_usec > before || before == AHEAD_PAUSE_MAX_USEC);
                 before = t->pause_usec;
@@ -82,7 +82,7 @@ static void test_pause(void **state)
         t->ahead[0] = &parked;
         assert_ptr_equal(template_take(t, &parked.spec), &parked);
         template_lost_session(t, &parked);
-        assert_true(template_is_short());
+        assert_int_equal(template_next_usec(), 1);
         assert_int_equal(t->pause_usec, 0);
         template_free(t);
 }

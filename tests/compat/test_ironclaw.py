@@ -84,7 +84,7 @@ def test_shell(languages):
     shell.run("echo shared > /workspace/f")
     text_of(shell.run("echo shared > /workspace/f"))
     assert text_of(python.run("print(open('/workspace/f').read(), end='')")) == "shared\n"
-    assert text_of(shell.run("cat /etc/shadow || echo none")).endswith("none\n")
+    assert "none\n" in text_of(shell.run("cat /etc/shadow || echo none"))  # two streams, in no order
 
 
 def test_stop_interrupts_and_terminate_forgets(languages):

@@ -612,7 +612,7 @@ def test_a_warden_that_is_killed(own_server):
     rest = own_server.box.finish(going, patience=10)
     assert rest.returncode != 0 and b"lost" in rest.err, rest.explain()
     assert own_server.run("print(1)").stdout == "1\n"
-    assert wait_until(own_server.is_warm, 5, 0.1)
+    assert wait_until(own_server.is_warm, 15, 0.1)
     traces.assert_gone()
     traces = Traces(own_server)
     assert own_server.stop() == 0
