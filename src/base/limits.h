@@ -85,6 +85,7 @@
 #define CLIENT_STDIN_BYTES_MAX (1 * MIB)  /* standard input from a file that goes along with a request; more is sent while the run lasts */
 #define CLIENT_KILL_USEC 10000000ULL      /* for the server to end a run that was killed */
 #define CLIENT_ANSWER_USEC 120000000ULL   /* for the server to answer what waits for no run */
+#define CLIENT_SLOW_MSEC 5000             /* after which the user is told that it has not answered yet */
 #define CLIENT_PAGES_MAX 100              /* pages of a list, of 1000 items each */
 
 /* Connections of the server */

@@ -58,6 +58,11 @@ static int default_address(struct client_address *ret, gb_error *err)
         return r < 0 ? error_set(err, GB_E_UNAVAILABLE, -r, "the path of the server's socket: %s", strerror(-r)) : 0;
 }
 
+static void say_slow(void)
+{
+        message_print(MESSAGE_WARNING, "the server has taken the connection, but does not answer; Ctrl-C stops waiting for it");
+}
+
 int service_open(const struct option_set *set, const struct arguments *a, struct service *ret, gb_error *err)
 {
         const char *text = arguments_get_or_env(set, a, OPT_SERVER), *token = NULL;
@@ -71,6 +76,7 @@ int service_open(const struct option_set *set, const struct arguments *a, struct
         if (r < 0)
                 return r;
         client_init(&ret->client, &address, token);
+        ret->client.on_slow = say_slow;
         ret->named = service_is_named(set, a);
         r = client_connect(&ret->client, err);
         if (r < 0 && text)
@@ -89,6 +95,7 @@ int service_try(struct service *ret)
         if (default_address(&address, NULL) < 0)
                 return 0;
         client_init(&ret->client, &address, NULL);
+        ret->client.on_slow = say_slow;
         return client_connect(&ret->client, NULL) == 0;
 }
 

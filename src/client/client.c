@@ -317,12 +317,17 @@ int client_wait(struct client *c, enum client_until until, uint64_t deadline_use
 
                 struct pollfd p[] = {{c->fd, client_events(c), 0}, {cancel_fd, POLLIN, 0}};
                 int timeout = left_msec(deadline_usec);
-                int n = poll(p, ARRAY_SIZE(p), timeout);
+                /* Of a stream nobody knows when there is more. */
+                bool may_be_slow = c->on_slow && until != CLIENT_MORE && (timeout < 0 || timeout > CLIENT_SLOW_MSEC);
+                int n = poll(p, ARRAY_SIZE(p), may_be_slow ? CLIENT_SLOW_MSEC : timeout);
                 if (n < 0 && errno != EINTR)
                         return error_set(err, GB_E_INTERNAL, errno, "cannot wait for the server: %s", strerror(errno));
                 if (n > 0 && p[1].revents)
                         return -ECANCELED;
-                if (n == 0 && timeout >= 0) {
+                if (n == 0 && may_be_slow) {
+                        c->on_slow();
+                        c->on_slow = NULL;
+                } else if (n == 0 && timeout >= 0) {
                         disconnect(c);
                         c->response.stage = RESPONSE_DONE;
                         return error_set(err, GB_E_LOST, ETIMEDOUT, "the server does not answer");

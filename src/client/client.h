@@ -40,6 +40,8 @@ struct client {
         struct response response;
         struct buffer body; /* of the answer, as far as it has come */
         size_t taken;       /* of that, by who reads it as it comes */
+
+        void (*on_slow)(void); /* called once when an answer is long in coming; may be NULL */
 };
 
 /* Connects to nothing yet. */

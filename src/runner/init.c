@@ -54,8 +54,8 @@ _noreturn_ void runner_init_stay(int socket, int warden, bool seccomp)
         prctl(PR_SET_NAME, "glovebox-init");
         if ((r = privilege_new_keyring()) < 0 || (r = privilege_clear_capabilities()) < 0 || (r = privilege_no_new()) < 0)
                 fail(socket, r, "take init's privileges");
-        /* After the last change of credentials: those would clear it. setsid() waits for a warden that is in the middle of its end (the kernel's list of tasks is locked
-         * then): without it one in some ten was missed by both, signal and look. */
+        /* After the last change of credentials: those would clear it. A warden that dies in this moment has signalled its children before it looks dead
+         * to a look, both while it holds the kernel's lock of all tasks. setsid() takes that lock: what was too late for the signal is seen dead below. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 || sigaction(SIGCHLD, &ignore, NULL) < 0 || setsid() < 0)
                 fail(socket, -errno, "lock init in");
         /* A warden that died before this sends no signal any more. */

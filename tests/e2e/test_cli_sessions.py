@@ -303,6 +303,17 @@ def test_a_server_that_dies_leaves_no_half_file(own_box, way):
     assert not part.exists()
 
 
+def test_a_server_that_hangs_is_told_of(own_box):
+    with Service(own_box) as service:
+        os.kill(service.process.pid, signal.SIGSTOP)
+        try:
+            process = service.start_command("ps")
+            assert b"does not answer" in process.stderr.readline()
+        finally:
+            os.kill(service.process.pid, signal.SIGCONT)
+        assert service.box.finish(process).returncode == 0
+
+
 def test_stats_of_a_run(service):
     flags = ["--allow-weaker", ",".join(service.box.weaker)] if service.box.weaker else []
     process = service.start_command("run", *flags, "-c", "import time\nprint('go', flush=True)\nwhile True: time.sleep(0.05)")
