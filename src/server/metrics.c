@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "engine/verdict.h"
 #include "server/live.h"
+#include "server/log.h"
 #include "server/reply.h"
 #include "server/routes.h"
 #include "server/server.h"
@@ -242,26 +243,25 @@ static int add_state(struct buffer *b, struct server *s)
         live_count(s->live, NULL, &counts);
         workers_count(s->workers, &workers);
         (void)journal_stats(s->journal, &journal, NULL); /* zeros when it cannot be read: its errors are counted */
-        int r = add_number(b, "glovebox_sessions", "gauge", "Sessions that live.", (int64_t)counts.sessions);
-        if (r == 0)
-                r = add_number(b, "glovebox_runs", "gauge", "Runs that go on.", (int64_t)counts.runs);
-        if (r == 0)
-                r = add_number(b, "glovebox_memory_limit_bytes", "gauge", "The sum of the memory limits of what lives.", (int64_t)counts.memory_bytes);
-        if (r == 0)
-                r = add_number(b, "glovebox_journal_bytes", "gauge", "Size of the journal with its log.", (int64_t)(journal.bytes + journal.wal_bytes));
-        if (r == 0)
-                r = add_number(b, "glovebox_journal_runs", "gauge", "Records of runs in the journal.", (int64_t)journal.runs);
-        if (r == 0)
-                r = add_number(b, "glovebox_journal_removed_runs_total", "counter", "Records that were removed for its limits.",
-                               (int64_t)journal.removed_runs);
-        if (r == 0)
-                r = add_number(b, "glovebox_worker_threads", "gauge", "Worker threads.", (int64_t)workers.threads);
-        if (r == 0)
-                r = add_number(b, "glovebox_worker_threads_busy", "gauge", "Worker threads with something to do.", (int64_t)workers.busy);
-        if (r == 0)
-                r = add_number(b, "glovebox_requests_waiting", "gauge", "Requests that wait for a thread.", (int64_t)workers.waiting);
-        if (r == 0)
-                r = add_number(b, "glovebox_ready", "gauge", "1 when new work is taken.", atomic_load(&s->state) == SERVER_READY);
+        const struct {
+                const char *name, *type, *help;
+                uint64_t value;
+        } rows[] = {
+                {"glovebox_sessions", "gauge", "Sessions that live.", counts.sessions},
+                {"glovebox_runs", "gauge", "Runs that go on.", counts.runs},
+                {"glovebox_memory_limit_bytes", "gauge", "The sum of the memory limits of what lives.", counts.memory_bytes},
+                {"glovebox_journal_bytes", "gauge", "Size of the journal with its log.", journal.bytes + journal.wal_bytes},
+                {"glovebox_journal_runs", "gauge", "Records of runs in the journal.", journal.runs},
+                {"glovebox_journal_removed_runs_total", "counter", "Records that were removed for its limits.", journal.removed_runs},
+                {"glovebox_worker_threads", "gauge", "Worker threads.", workers.threads},
+                {"glovebox_worker_threads_busy", "gauge", "Worker threads with something to do.", workers.busy},
+                {"glovebox_requests_waiting", "gauge", "Requests that wait for a thread.", workers.waiting},
+                {"glovebox_log_dropped_total", "counter", "Lines of the log that nobody took in time.", log_dropped()},
+                {"glovebox_ready", "gauge", "1 when new work is taken.", atomic_load(&s->state) == SERVER_READY},
+        };
+        int r = 0;
+        for (size_t i = 0; i < ARRAY_SIZE(rows) && r == 0; i++)
+                r = add_number(b, rows[i].name, rows[i].type, rows[i].help, (int64_t)rows[i].value);
         return r;
 }
 

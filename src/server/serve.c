@@ -98,11 +98,16 @@ static int open_tls(void *data, gb_error *err)
         return c->certificate ? tls_context_new(c->certificate, c->key, &s->tls, err) : 0;
 }
 
+/* What starting would find, without making anything. */
 int serve_look(struct serve *s, gb_error *err)
 {
+        const char *directory = s->server.config.directory;
         struct account account;
+        struct stat info;
 
         int r = open_files(s, err);
+        if (r == 0 && directory && stat(directory, &info) == 0 && !S_ISDIR(info.st_mode))
+                r = error_set(err, GB_E_USAGE, ENOTDIR, "directory: %s is not a directory", directory);
         if (r == 0 && privilege_is_to_drop(&s->server.config))
                 r = account_find(s->user, s->server.config.directory, &account, err);
         return r < 0 ? r : open_tls(s, err);

@@ -162,6 +162,7 @@ def test_a_wrong_configuration_is_refused_with_its_place(tmp_path, text, message
     (["--parent-fd", "99"], "open descriptor"),
     (["word"], "unexpected argument"),
     (["--config", "/nonexistent.yaml"], "cannot open"),
+    (["--directory", "/etc/passwd"], "is not a directory"),
 ])
 def test_wrong_flags(arguments, message):
     done = call("serve", "--check", *arguments)
