@@ -110,10 +110,10 @@ struct record {
 static int write_record(struct journal *j, void *args)
 {
         struct record *record = args;
+        int r = SQLITE_OK;
 
-        int r = journal_begin(j);
         record->written = true;
-        if (r == SQLITE_OK && record->mark) {
+        if (record->mark) {
                 _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_MARK_ADD);
                 if (s)
                         statement_bind_text(s, 1, record->mark);
@@ -122,14 +122,16 @@ static int write_record(struct journal *j, void *args)
         }
         if (r == SQLITE_OK && record->written)
                 r = journal_audit_row(j, &record->row);
-        return journal_commit(j, r);
+        return r;
 }
+
+static const struct journal_step record_step = {write_record, NULL, "write an audit record", false};
 
 int journal_audit_add(struct journal *j, const char *tenant, const char *token, const char *action, const char *json, gb_error *err)
 {
         struct record record = {.row = {.at_usec = journal_now(), .tenant = tenant, .token = token, .action = action, .more = json}};
 
-        return journal_write(j, write_record, &record, false, "write an audit record", err);
+        return journal_write(j, &record_step, &record, err);
 }
 
 int journal_audit_once(struct journal *j, const char *mark, uint64_t at_usec, const char *tenant, const char *token, const char *action, const char *json,
@@ -137,7 +139,7 @@ int journal_audit_once(struct journal *j, const char *mark, uint64_t at_usec, co
 {
         struct record record = {.mark = mark, .row = {.at_usec = at_usec, .tenant = tenant, .token = token, .action = action, .more = json}};
 
-        int e = journal_write(j, write_record, &record, false, "write an audit record", err);
+        int e = journal_write(j, &record_step, &record, err);
         return e < 0 ? e : record.written;
 }
 

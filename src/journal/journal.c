@@ -16,7 +16,6 @@
 #define LOG_FILE "journal.db-wal"
 #define LOCK_ATTEMPTS 20
 #define LOCK_PAUSE_NSEC 50000000
-#define ROOM_ATTEMPTS_MAX 256 /* steps of journal_make_room() for one write */
 
 uint64_t journal_now(void)
 {
@@ -43,70 +42,6 @@ struct database *journal_reader(struct journal *j)
 void journal_reader_done(struct database *d)
 {
         pthread_mutex_unlock(&d->lock);
-}
-
-int journal_begin(struct journal *j)
-{
-        _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_BEGIN);
-
-        return s ? statement_run(s) : sqlite3_extended_errcode(j->writer.db);
-}
-
-int journal_commit(struct journal *j, int rc)
-{
-        if (rc == SQLITE_OK) {
-                _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_COMMIT);
-                rc = s ? statement_run(s) : sqlite3_extended_errcode(j->writer.db);
-        }
-        journal_audit_settle(j, rc == SQLITE_OK);
-        return rc == SQLITE_OK ? rc : database_undo(&j->writer, rc);
-}
-
-static int set_max_pages(struct journal *j, uint64_t pages)
-{
-        char text[64];
-
-        if (pages == 0)
-                return SQLITE_OK;
-        snprintf(text, sizeof(text), "PRAGMA max_page_count=%llu", (unsigned long long)pages);
-        return database_exec(&j->writer, text);
-}
-
-static bool is_full(int rc)
-{
-        return (rc & 0xff) == SQLITE_FULL;
-}
-
-/* The end of a run is written also when nothing else is any more: who ran what, and how it ended, must not depend on what others wrote. */
-static int write_into_reserve(struct journal *j, write_function *f, void *args)
-{
-        (void)set_max_pages(j, j->max_pages + JOURNAL_RESERVE_BYTES / DATABASE_PAGE_BYTES);
-        int r = f(j, args);
-        (void)set_max_pages(j, j->max_pages);
-        return r;
-}
-
-int journal_write(struct journal *j, write_function *f, void *args, bool must, const char *doing, gb_error *err)
-{
-        int e = 0;
-
-        if (j->read_only)
-                return error_set(err, GB_E_INTERNAL, EROFS, "cannot %s: this journal was opened for reading", doing);
-        pthread_mutex_lock(&j->writer.lock);
-        int r = f(j, args);
-        for (int i = 0; is_full(r) && i < ROOM_ATTEMPTS_MAX && journal_make_room(j) > 0; i++)
-                r = f(j, args);
-        if (is_full(r) && must && j->max_pages > 0)
-                r = write_into_reserve(j, f, args);
-        if (r != SQLITE_OK)
-                e = database_error(&j->writer, r, err, doing);
-        else
-                j->commits++;
-        /* Upkeep does this sooner and without being in anybody's way; the log has an end also when nobody calls it. */
-        if (r == SQLITE_OK && j->log_pages > JOURNAL_LOG_BYTES_MAX / DATABASE_PAGE_BYTES)
-                (void)journal_restart_log(j);
-        pthread_mutex_unlock(&j->writer.lock);
-        return e;
 }
 
 static int log_grew(void *data, sqlite3 *db, const char *name, int pages)
@@ -206,6 +141,8 @@ static int new_journal(struct journal **ret, gb_error *err)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         j->lock_fd = j->log_fd = -1;
         pthread_mutex_init(&j->underway_lock, NULL);
+        pthread_mutex_init(&j->queue_lock, NULL);
+        j->queue_end = &j->queue;
         database_init(&j->writer, &journal_form);
         database_init(&j->upkeep, &journal_form);
         for (size_t i = 0; i < JOURNAL_READERS; i++)
@@ -226,7 +163,7 @@ static int open_all(struct journal *j, const char *path, int directory_fd, bool 
         if (e < 0)
                 return e;
         j->max_pages = j->limits.bytes / DATABASE_PAGE_BYTES;
-        int r = set_max_pages(j, j->max_pages);
+        int r = journal_bound_pages(j, j->max_pages);
         return r == SQLITE_OK ? 0 : database_error(&j->writer, r, err, "open");
 }
 
@@ -296,6 +233,7 @@ void journal_close(struct journal *j)
         journal_audit_settle(j, false);
         underway_clear(j);
         pthread_mutex_destroy(&j->underway_lock);
+        pthread_mutex_destroy(&j->queue_lock);
         safe_close(j->log_fd);
         safe_close(j->lock_fd);
         free(j);

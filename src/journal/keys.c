@@ -40,7 +40,7 @@ int journal_key_add(struct journal *j, const struct key_use *u)
         _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_KEY_ADD);
         if (!s)
                 return sqlite3_extended_errcode(j->writer.db);
-        statement_bind_u64(s, 1, j->next_key);
+        statement_bind_u64(s, 1, j->next_key++);
         statement_bind_text(s, 2, u->tenant);
         statement_bind_text(s, 3, u->key->key);
         (void)sqlite3_bind_blob(s, 4, u->key->hash, JOURNAL_HASH_BYTES, SQLITE_STATIC);
@@ -108,10 +108,11 @@ static int write_forget(struct journal *j, void *args)
 
 int journal_key_forget(struct journal *j, const char *tenant, const struct journal_key *key, const char *id, gb_error *err)
 {
+        static const struct journal_step step = {write_forget, NULL, "forget a key of", true};
         struct forget f = {.use = {.tenant = tenant, .id = id, .key = key}};
 
         if (!journal_key_is_given(&f.use))
                 return 0;
-        int e = journal_write(j, write_forget, &f, true, "forget a key of", err);
+        int e = journal_write(j, &step, &f, err);
         return e < 0 ? e : f.done;
 }

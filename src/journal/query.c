@@ -400,6 +400,11 @@ int64_t journal_events(struct journal *j, const char *run, uint64_t from, size_t
                 if (r != SQLITE_DONE)
                         return database_error(d, r, err, "read");
         }
+        struct journal_event start; /* which may not be in the file yet */
+        if (b.n == 0 && from == 0 && underway_get_start(j, run, &start)) {
+                e = f(data, &start);
+                return e < 0 ? e : 1;
+        }
         for (size_t i = 0; i < b.n && e >= 0; i++)
                 e = f(data, &b.events[i]);
         return e < 0 ? e : (int64_t)b.n;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs as they are written: begin, events, end. Each is one transaction. */
+ * Runs as they are written: begin, events, end. That a run has started is not written by itself, but with what comes next of it: most runs
+ * have ended, or printed something, a moment later. */
 #include "journal/state.h"
 
 #include "base/limits.h"
@@ -15,15 +16,16 @@
 struct run_begin {
         struct key_use use;
         struct underway *entry;
+        bool is_added; /* to those that are under way */
 };
 
-static int add_run(struct journal *j, const struct journal_run *run)
+static int add_run(struct journal *j, uint64_t number, const struct journal_run *run)
 {
         _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_RUN_ADD);
 
         if (!s)
                 return sqlite3_extended_errcode(j->writer.db);
-        statement_bind_u64(s, 1, j->next_run);
+        statement_bind_u64(s, 1, number);
         statement_bind_text(s, 2, run->id);
         statement_bind_text(s, 3, run->tenant);
         statement_bind_text(s, 4, run->session);
@@ -44,29 +46,31 @@ static int write_begin(struct journal *j, void *args)
         if (r != SQLITE_OK || b->use.found)
                 return r;
         /* In memory first: who finds the row finds it there, too. */
-        b->entry->number = j->next_run;
+        b->entry->number = j->next_run++;
         underway_add(j, b->entry);
-        if (!journal_key_is_given(&b->use))
-                r = add_run(j, &b->entry->run); /* a transaction by itself */
-        else {
-                r = journal_begin(j);
-                r = r != SQLITE_OK ? r : journal_key_add(j, &b->use);
-                r = r != SQLITE_OK ? r : add_run(j, &b->entry->run);
-                r = journal_commit(j, r);
-        }
-        if (r != SQLITE_OK) {
+        b->is_added = true;
+        r = journal_key_add(j, &b->use);
+        return r != SQLITE_OK ? r : add_run(j, b->entry->number, &b->entry->run);
+}
+
+static void settle_begin(struct journal *j, void *args, bool kept)
+{
+        struct run_begin *b = args;
+
+        if (!b->is_added)
+                return;
+        b->is_added = false;
+        if (!kept) {
                 underway_remove(j, b->entry);
-                return r;
+                return;
         }
-        b->entry = NULL;
-        j->next_run++;
-        j->next_key += journal_key_is_given(&b->use);
+        b->entry = NULL; /* it is the table's */
         j->runs++;
-        return SQLITE_OK;
 }
 
 int journal_run_begin(struct journal *j, const struct journal_run *run, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX], gb_error *err)
 {
+        static const struct journal_step step = {write_begin, settle_begin, "journal a run", false};
         _cleanup_free_ struct underway *entry = calloc(1, sizeof(*entry));
         int e = journal_key_check(key, err);
 
@@ -82,8 +86,8 @@ int journal_run_begin(struct journal *j, const struct journal_run *run, const st
         if (run->created_usec == 0)
                 entry->run.created_usec = journal_now();
         struct run_begin b = {.use = {.tenant = run->tenant, .id = run->id, .key = key}, .entry = entry};
-        e = journal_write(j, write_begin, &b, false, "journal a run", err);
-        entry = b.entry; /* NULL when the table has it */
+        e = journal_write(j, &step, &b, err);
+        entry = b.entry;
         return e < 0 ? e : journal_key_answer(&b.use, ret_id, err);
 }
 
@@ -96,6 +100,8 @@ struct event {
         const void *data;
         size_t size;
         int64_t seq; /* -1: there is no such run; -2: it has too many */
+        struct underway *entry;
+        uint64_t started_usec;
 };
 
 static int add_event(struct journal *j, uint64_t key, enum journal_kind kind, uint64_t t_usec, uint64_t offset, const void *data, size_t size)
@@ -112,10 +118,15 @@ static int add_event(struct journal *j, uint64_t key, enum journal_kind kind, ui
         return statement_run(s);
 }
 
+int journal_run_write_start(struct journal *j, const struct underway *e)
+{
+        return e->owes_start ? add_event(j, EVENT_KEY(e->number, 0), JOURNAL_STARTED, e->start_usec, e->run.started_usec, NULL, 0) : SQLITE_OK;
+}
+
 static int write_event(struct journal *j, void *args)
 {
         struct event *event = args;
-        struct underway *e = underway_find(j, event->run);
+        struct underway *e = event->entry = underway_find(j, event->run);
 
         event->seq = -1;
         if (!e)
@@ -124,26 +135,38 @@ static int write_event(struct journal *j, void *args)
         /* One place is kept for the last event. */
         if (e->run.next_seq >= SEQ_RESULT - 1)
                 return SQLITE_OK;
-        uint64_t started = event->kind == JOURNAL_STARTED ? journal_now() : 0, seq = e->run.next_seq;
-        uint64_t offset = event->kind == JOURNAL_STDOUT ? e->run.out_bytes : event->kind == JOURNAL_STDERR ? e->run.err_bytes : started;
-        int r = add_event(j, EVENT_KEY(e->number, seq), event->kind, event->t_usec, offset, event->data, event->size);
-        if (r != SQLITE_OK)
-                return r;
-        underway_event(j, e, event->kind, event->size, started);
+        event->seq = (int64_t)e->run.next_seq;
+        event->started_usec = event->kind == JOURNAL_STARTED ? journal_now() : 0;
+        uint64_t offset = event->kind == JOURNAL_STDOUT ? e->run.out_bytes : event->kind == JOURNAL_STDERR ? e->run.err_bytes : event->started_usec;
+        int r = journal_run_write_start(j, e);
+        return r != SQLITE_OK ? r : add_event(j, EVENT_KEY(e->number, e->run.next_seq), event->kind, event->t_usec, offset, event->data, event->size);
+}
+
+static void settle_event(struct journal *j, void *args, bool kept)
+{
+        const struct event *event = args;
+
+        if (!kept || event->seq < 0)
+                return;
+        underway_paid_start(j, event->entry);
+        underway_event(j, event->entry, event->kind, event->size, event->started_usec);
         j->events++;
-        event->seq = (int64_t)seq;
-        return SQLITE_OK;
 }
 
 int64_t journal_event(struct journal *j, const char *run, enum journal_kind kind, uint64_t t_usec, const void *data, size_t size, gb_error *err)
 {
+        static const struct journal_step step = {write_event, settle_event, "journal an event", false};
         struct event event = {.run = run, .kind = kind, .t_usec = t_usec, .data = data, .size = size};
 
         if (kind == JOURNAL_VERDICT || kind == JOURNAL_ERROR)
                 return error_set(err, GB_E_INTERNAL, EINVAL, "the last event of a run comes with its end");
         if (size > JOURNAL_EVENT_BYTES_MAX)
                 return error_set(err, GB_E_LIMIT, EFBIG, "an event of %zu bytes is too large for the journal", size);
-        int e = journal_write(j, write_event, &event, false, "journal an event", err);
+        if (kind == JOURNAL_STARTED && size == 0 && !j->read_only && underway_start(j, run, t_usec)) {
+                j->events++;
+                return 0;
+        }
+        int e = journal_write(j, &step, &event, err);
         if (e < 0)
                 return e;
         if (event.seq == -1)
@@ -183,7 +206,8 @@ int journal_run_write_end(struct journal *j, const struct underway *e, const str
                 .peaks = end->peaks, .controls = end->controls,
         };
 
-        int r = add_event(j, EVENT_KEY(e->number, run->next_seq), end->verdict ? JOURNAL_VERDICT : JOURNAL_ERROR, end->t_usec, 0, event, strlen(event));
+        int r = journal_run_write_start(j, e);
+        r = r != SQLITE_OK ? r : add_event(j, EVENT_KEY(e->number, run->next_seq), end->verdict ? JOURNAL_VERDICT : JOURNAL_ERROR, end->t_usec, 0, event, strlen(event));
         /* Mostly the result is what the last event says; then it is kept once. */
         if (r == SQLITE_OK && end->result && strcmp(end->result, event) != 0)
                 r = add_event(j, EVENT_KEY(e->number, SEQ_RESULT), JOURNAL_VERDICT, end->t_usec, 0, end->result, strlen(end->result));
@@ -194,6 +218,8 @@ int journal_run_write_end(struct journal *j, const struct underway *e, const str
 struct run_end {
         const char *run;
         const struct journal_end *end;
+        struct underway *entry; /* NULL: there is none */
+        uint64_t ended_usec;
         bool found;
 };
 
@@ -216,28 +242,31 @@ static void tell_end(const struct underway *e, const struct journal_end *end, ui
 static int write_end(struct journal *j, void *args)
 {
         struct run_end *end = args;
-        struct underway *e = underway_find(j, end->run);
 
-        end->found = e;
-        if (!e)
-                return SQLITE_OK;
-        uint64_t now = journal_now();
-        int r = journal_begin(j);
-        r = journal_commit(j, r != SQLITE_OK ? r : journal_run_write_end(j, e, end->end, now));
-        if (r != SQLITE_OK)
-                return r;
-        tell_end(e, end->end, now);
+        end->entry = underway_find(j, end->run);
+        end->found = end->entry;
+        end->ended_usec = journal_now();
+        return end->entry ? journal_run_write_end(j, end->entry, end->end, end->ended_usec) : SQLITE_OK;
+}
+
+static void settle_end(struct journal *j, void *args, bool kept)
+{
+        struct run_end *end = args;
+
+        if (!kept || !end->entry)
+                return;
+        tell_end(end->entry, end->end, end->ended_usec);
         j->events++;
-        underway_remove(j, e);
-        free(e);
-        return SQLITE_OK;
+        underway_remove(j, end->entry);
+        free(TAKE_PTR(end->entry));
 }
 
 int journal_run_end(struct journal *j, const char *run, const struct journal_end *end, gb_error *err)
 {
+        static const struct journal_step step = {write_end, settle_end, "journal the end of a run", true};
         struct run_end args = {.run = run, .end = end};
 
-        int e = journal_write(j, write_end, &args, true, "journal the end of a run", err);
+        int e = journal_write(j, &step, &args, err);
         if (e == 0 && !args.found)
                 return error_set(err, GB_E_NOT_FOUND, ENOENT, "there is no run %s that goes on", quote(run).text);
         return e;

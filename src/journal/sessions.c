@@ -20,7 +20,7 @@ static int add_session(struct journal *j, const struct journal_session *s)
 
         if (!statement)
                 return sqlite3_extended_errcode(j->writer.db);
-        statement_bind_u64(statement, 1, j->next_session);
+        statement_bind_u64(statement, 1, j->next_session++);
         statement_bind_text(statement, 2, s->id);
         statement_bind_text(statement, 3, s->tenant);
         statement_bind_text(statement, 4, s->token);
@@ -39,25 +39,20 @@ static int write_begin(struct journal *j, void *args)
         if (r != SQLITE_OK || b->use.found)
                 return r;
         struct audit_row row = {.at_usec = s->created_usec, .tenant = s->tenant, .token = s->token, .action = "session.create", .session = s->id, .trust = s->trust};
-        r = journal_begin(j);
-        r = r != SQLITE_OK ? r : journal_key_add(j, &b->use);
+        r = journal_key_add(j, &b->use);
         r = r != SQLITE_OK ? r : add_session(j, s);
-        r = journal_commit(j, r != SQLITE_OK ? r : journal_audit_row(j, &row));
-        if (r != SQLITE_OK)
-                return r;
-        j->next_session++;
-        j->next_key += journal_key_is_given(&b->use);
-        return SQLITE_OK;
+        return r != SQLITE_OK ? r : journal_audit_row(j, &row);
 }
 
 int journal_session_begin(struct journal *j, const struct journal_session *s, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX], gb_error *err)
 {
+        static const struct journal_step step = {write_begin, NULL, "journal a session", false};
         struct session_begin b = {.use = {.tenant = s->tenant, .id = s->id, .key = key}, .session = *s};
 
         if (s->created_usec == 0)
                 b.session.created_usec = journal_now();
         int e = journal_key_check(key, err);
-        e = e < 0 ? e : journal_write(j, write_begin, &b, false, "journal a session", err);
+        e = e < 0 ? e : journal_write(j, &step, &b, err);
         return e < 0 ? e : journal_key_answer(&b.use, ret_id, err);
 }
 
@@ -125,15 +120,15 @@ static int write_end(struct journal *j, void *args)
                 return r == SQLITE_DONE ? SQLITE_OK : r;
         if (session.ended_usec > 0)
                 return SQLITE_OK; /* the first reason stays */
-        r = journal_begin(j);
-        return journal_commit(j, r != SQLITE_OK ? r : journal_session_write_end(j, &session, end->why, journal_now()));
+        return journal_session_write_end(j, &session, end->why, journal_now());
 }
 
 int journal_session_end(struct journal *j, const char *id, const char *why, gb_error *err)
 {
+        static const struct journal_step step = {write_end, NULL, "journal the end of a session", true};
         struct session_end end = {.id = id, .why = why};
 
-        int e = journal_write(j, write_end, &end, true, "journal the end of a session", err);
+        int e = journal_write(j, &step, &end, err);
         if (e == 0 && !end.found)
                 return error_set(err, GB_E_NOT_FOUND, ENOENT, "there is no session %s", quote(id).text);
         return e;

@@ -10,7 +10,8 @@
  * single INSERT into a single table, and the run's own row is written twice only, at its begin and at its end. What is in
  * memory can be counted again from the events: that is how a journal whose process died is read.
  *
- * Locks, in the order they are taken: upkeep.lock, readers[].lock, writer.lock, underway_lock. */
+ * Locks, in the order they are taken: upkeep.lock, readers[].lock, writer.lock, underway_lock. queue_lock is held for moments only, and with
+ * no other. */
 #ifndef JOURNAL_STATE_H
 #define JOURNAL_STATE_H
 
@@ -86,6 +87,9 @@ struct underway {
         struct underway *next;
         uint64_t number;
         struct journal_run run; /* without a result */
+        bool has_start;         /* its first event is STARTED, at this time: */
+        uint64_t start_usec;
+        bool owes_start;        /* and that is only here yet; it goes with whatever is written of the run next */
 };
 
 struct text {
@@ -101,6 +105,10 @@ struct journal {
         int lock_fd; /* of journal.lock: there is one writer */
         int log_fd;  /* of journal.db-wal, for fdatasync() */
         struct journal_limits limits;
+
+        pthread_mutex_t queue_lock;
+        struct write *queue, **queue_end; /* what waits to be written, in the order it came */
+        bool has_scribe;                  /* somebody writes what is in the queue, or is about to */
 
         /* writer.lock */
         uint64_t next_run, next_session, next_key, next_audit, first_audit;
@@ -122,14 +130,26 @@ struct journal {
 
 uint64_t journal_now(void); /* since 1970 */
 
-/* ---- journal.c ---- */
+/* ---- write.c ---- */
 
-/* Writes under the lock. The function returns SQLITE_OK, or what went wrong; what it began is undone. When the file is as large as it may
- * be, the oldest runs make room, and it is called again. must: this has to be written down; there is a reserve for it. */
-typedef int write_function(struct journal *j, void *args);
-int journal_write(struct journal *j, write_function *f, void *args, bool must, const char *doing, gb_error *err);
+/* Something to write. write() returns SQLITE_OK, or what went wrong. It is part of a transaction, maybe with others', and may be called
+ * again when that was undone: in memory it changes only its arguments, and takes numbers (there may be gaps). settle() follows each
+ * write() when it is known whether it is kept; there memory is changed. Both are called with writer.lock held, by any thread. When the file
+ * is as large as it may be, the oldest runs make room. */
+struct journal_step {
+        int (*write)(struct journal *j, void *args);
+        void (*settle)(struct journal *j, void *args, bool kept); /* may be NULL */
+        const char *doing;
+        bool must; /* this has to be written down; there is a reserve for it */
+};
+int journal_write(struct journal *j, const struct journal_step *step, void *args, gb_error *err);
+/* Transactions of who has writer.lock himself. */
 int journal_begin(struct journal *j);
 int journal_commit(struct journal *j, int rc); /* undoes it when rc says so */
+/* How large the file may become; 0: no bound. SQLite's code. */
+int journal_bound_pages(struct journal *j, uint64_t pages);
+
+/* ---- journal.c ---- */
 
 /* A connection to read with, locked. */
 struct database *journal_reader(struct journal *j);
@@ -143,6 +163,12 @@ void underway_add(struct journal *j, struct underway *e);
 bool underway_get(struct journal *j, const char *id, struct journal_run *ret);
 /* For the writer, who alone changes entries: the entry itself. */
 struct underway *underway_find(struct journal *j, const char *id);
+/* What was noted only here; false: it must be written like any other event. By the run's own thread. */
+bool underway_start(struct journal *j, const char *id, uint64_t t_usec);
+bool underway_get_start(struct journal *j, const char *id, struct journal_event *ret);
+void underway_paid_start(struct journal *j, struct underway *e);
+/* One that owes it for some time; NULL: none. */
+struct underway *underway_debtor(struct journal *j, uint64_t before_usec);
 void underway_event(struct journal *j, struct underway *e, enum journal_kind kind, size_t size, uint64_t started_usec);
 void underway_remove(struct journal *j, struct underway *e);
 void underway_clear(struct journal *j);
@@ -176,7 +202,7 @@ struct key_use {
 bool journal_key_is_given(const struct key_use *u);
 int journal_key_check(const struct journal_key *key, gb_error *err);
 int journal_key_look(struct database *d, struct key_use *u);     /* SQLite's code; fills in the rest of u */
-int journal_key_add(struct journal *j, const struct key_use *u); /* the same; in a transaction, as number next_key */
+int journal_key_add(struct journal *j, const struct key_use *u); /* the same; in a transaction */
 /* What the caller is told: 0 with its own id, 1 with the first one's, GB_E_CONFLICT. */
 int journal_key_answer(const struct key_use *u, char ret_id[static JOURNAL_ID_MAX], gb_error *err);
 
@@ -199,6 +225,8 @@ int journal_session_write_end(struct journal *j, const struct journal_session *s
 
 /* ---- runs.c, query.c ---- */
 
+/* What is owed of a run. In a transaction; underway_paid_start() when that is over. */
+int journal_run_write_start(struct journal *j, const struct underway *e);
 /* Row, last event and result of a run's end. Part of somebody else's transaction. */
 int journal_run_write_end(struct journal *j, const struct underway *e, const struct journal_end *end, uint64_t ended_usec);
 /* Counts again from the events what is in memory for a run that goes on. Returns SQLITE_OK or what went wrong. */

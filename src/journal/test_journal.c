@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- a run ---- */
 
@@ -359,11 +360,42 @@ static void test_filters(void **state)
                         end(j, i, "ok");
         }
         check_counts(j);
-        /* Another process has no memory of what goes on, and sees the same. */
+        /* Another process has no memory of what goes on, and sees the same, a little later. */
+        usleep(150000);
+        assert_ok(journal_tidy(j, &err), &err);
         assert_ok(journal_open_reader(top, &reader, &err), &err);
         check_counts(reader);
         struct journal_run run = get(reader, 1);
         assert_true(run.state == JOURNAL_RUNNING && run.started_usec > 0 && run.next_seq == 1);
+}
+
+/* That a run has started is known at once, and written down with what comes next, or soon. */
+static void test_start(void **state)
+{
+        _cleanup_journal_ struct journal *j = open_journal(NULL, NULL), *reader = NULL;
+        struct journal_run key = run_of("a", 1);
+        gb_error err = {0};
+
+        assert_ok(journal_open_reader(top, &reader, &err), &err);
+        for (int k = 0; k < 2; k++) {
+                key = run_of("a", 1 + (unsigned)k);
+                struct seen seen = {0}, written = {0};
+                begin(j, "a", 1 + (unsigned)k);
+                output(j, 1 + (unsigned)k, JOURNAL_STARTED, NULL);
+                assert_int_equal(journal_events(j, key.id, 0, SIZE_MAX, see, &seen, &err), 1);
+                assert_true(seen.events[0].kind == JOURNAL_STARTED && seen.events[0].seq == 0 && seen.events[0].offset == 0);
+                assert_int_equal(journal_events(j, key.id, 1, SIZE_MAX, see, &seen, &err), 0);
+                assert_true(get(j, 1 + (unsigned)k).state == JOURNAL_RUNNING);
+                assert_int_equal(journal_events(reader, key.id, 0, SIZE_MAX, see, &written, &err), 0);
+                if (k == 0)
+                        output(j, 1, JOURNAL_STDOUT, "x");
+                usleep(k * 150000U);
+                assert_ok(journal_tidy(j, &err), &err);
+                assert_int_equal(journal_events(reader, key.id, 0, SIZE_MAX, see, &written, &err), 2 - k);
+                assert_true(written.events[0].kind == JOURNAL_STARTED && written.events[0].t_usec == seen.events[0].t_usec);
+                end(j, 1 + (unsigned)k, "ok");
+                assert_int_equal(journal_events(reader, key.id, 0, SIZE_MAX, see, &written, &err), 3 - k);
+        }
 }
 
 static void test_tenants(void **state)
@@ -528,7 +560,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_run), TEST(test_events_from_a_number_and_up_to_a_size), TEST(test_callback_stops), TEST(test_large_and_binary),
-                TEST(test_failed_and_other_results), TEST(test_order), TEST(test_keys), TEST(test_forgotten_key), TEST(test_keys_of_sessions), TEST(test_pages), TEST(test_filters),
+                TEST(test_failed_and_other_results), TEST(test_order), TEST(test_keys), TEST(test_forgotten_key), TEST(test_keys_of_sessions), TEST(test_pages), TEST(test_filters), TEST(test_start),
                 TEST(test_tenants), TEST(test_audit), TEST(test_audit_texts), TEST(test_times),
         };
 

@@ -32,6 +32,7 @@
 #define RUN_BYTES 1024         /* about what a run has besides its output */
 #define LOOKS_MAX 8            /* for who has most, in one call */
 #define FLOOR_STEP 1024
+#define START_USEC 100000ULL   /* what has started so long ago, and said nothing since */
 #define COPY_ROUNDS_MAX 4
 #define COPY_REST_PAGES 256    /* so many may be left for the moment when nobody writes */
 #define VACUUM_PAGES_MIN 1024  /* free pages that are no reason to make the file smaller */
@@ -304,6 +305,17 @@ static int move_floor(struct journal *j, uint64_t now, bool *ret_more)
         return underway_floor(j, j->next_run) < j->floor_written + FLOOR_STEP ? SQLITE_OK : write_floor(j);
 }
 
+/* That a run has started, when nothing has been written of it since. */
+static int write_start(struct journal *j, uint64_t now, bool *ret_more)
+{
+        struct underway *e = underway_debtor(j, now - MIN(now, START_USEC));
+        int r = e ? journal_run_write_start(j, e) : SQLITE_OK;
+
+        if (e && r == SQLITE_OK)
+                underway_paid_start(j, e);
+        return r;
+}
+
 /* ---- the log ---- */
 
 int journal_restart_log(struct journal *j)
@@ -424,7 +436,7 @@ static int make_room(struct journal *j, gb_error *err)
 
 int journal_tidy(struct journal *j, gb_error *err)
 {
-        static step_function *const steps[] = {remove_sessions, remove_keys, remove_audit, shrink, move_floor};
+        static step_function *const steps[] = {remove_sessions, remove_keys, remove_audit, shrink, move_floor, write_start};
 
         if (j->read_only)
                 return error_set(err, GB_E_INTERNAL, EROFS, "this journal was opened for reading");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs that go on, by their id. Only the writer (who has writer.lock) changes the table and its entries; underway_lock keeps
- * them whole for those who only look. */
+ * Runs that go on, by their id. Only the writer (who has writer.lock) changes the table and its entries, except for the start of a run, which its own
+ * thread notes; underway_lock keeps them whole for those who only look. */
 #include "journal/state.h"
 
 #include "base/hash.h"
@@ -58,6 +58,53 @@ void underway_event(struct journal *j, struct underway *e, enum journal_kind kin
                 run->started_usec = started_usec;
         }
         pthread_mutex_unlock(&j->underway_lock);
+}
+
+bool underway_start(struct journal *j, const char *id, uint64_t t_usec)
+{
+        pthread_mutex_lock(&j->underway_lock);
+        struct underway *e = underway_find(j, id);
+        bool first = e && e->run.next_seq == 0;
+        if (first) {
+                e->run.next_seq = 1;
+                e->run.state = JOURNAL_RUNNING;
+                e->run.started_usec = journal_now();
+                e->start_usec = t_usec;
+                e->has_start = e->owes_start = true;
+        }
+        pthread_mutex_unlock(&j->underway_lock);
+        return first;
+}
+
+bool underway_get_start(struct journal *j, const char *id, struct journal_event *ret)
+{
+        pthread_mutex_lock(&j->underway_lock);
+        const struct underway *e = underway_find(j, id);
+        bool has = e && e->has_start;
+        if (has)
+                *ret = (struct journal_event){.kind = JOURNAL_STARTED, .t_usec = e->start_usec, .data = ""};
+        pthread_mutex_unlock(&j->underway_lock);
+        return has;
+}
+
+void underway_paid_start(struct journal *j, struct underway *e)
+{
+        pthread_mutex_lock(&j->underway_lock);
+        e->owes_start = false;
+        pthread_mutex_unlock(&j->underway_lock);
+}
+
+struct underway *underway_debtor(struct journal *j, uint64_t before_usec)
+{
+        struct underway *found = NULL;
+
+        pthread_mutex_lock(&j->underway_lock);
+        for (size_t i = 0; i < UNDERWAY_BUCKETS && !found; i++)
+                for (struct underway *e = j->underway[i]; e && !found; e = e->next)
+                        if (e->owes_start && e->run.started_usec < before_usec)
+                                found = e;
+        pthread_mutex_unlock(&j->underway_lock);
+        return found;
 }
 
 void underway_remove(struct journal *j, struct underway *e)
