@@ -107,13 +107,3 @@ json_t *json_parse(const char *text, size_t size, size_t flags, json_error_t *wh
         read_end(false);
         return value;
 }
-
-char *json_print(const json_t *value, size_t flags)
-{
-        char *text = value ? json_dumps(value, flags) : NULL;
-
-        if (!json_lacked_memory())
-                return text;
-        free(text);
-        return NULL;
-}

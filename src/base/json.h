@@ -17,7 +17,8 @@ bool json_lacked_memory(void);
 
 /* As json_loadb(), json_error_out_of_memory included. */
 json_t *json_parse(const char *text, size_t size, size_t flags, json_error_t *why);
-/* As json_dumps(). NULL also when the value itself may be incomplete, since memory was lacking when it was made. Takes NULL. */
+/* Any value as json_dumps() prints it with JSON_COMPACT; flags: JSON_REAL_PRECISION(), or 0. NULL also when the value itself may be incomplete, since memory was lacking
+ * when it was made. Takes NULL. */
 char *json_print(const json_t *value, size_t flags);
 
 #endif

@@ -7,7 +7,7 @@
 #include "server/reply.h"
 
 /* 0.1 is written as people write it. */
-#define REPLY_JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(15))
+#define REPLY_JSON_FLAGS JSON_REAL_PRECISION(15)
 
 struct reply {
         struct buffer fields; /* "Name: value\r\n" */

@@ -173,7 +173,7 @@ static void note(struct run_job *job, enum journal_kind kind, uint64_t t_usec, c
 static void note_json(struct run_job *job, enum journal_kind kind, uint64_t t_usec, json_t *value)
 {
         _cleanup_json_ json_t *owned = value;
-        _cleanup_free_ char *text = json_print(owned, JSON_COMPACT);
+        _cleanup_free_ char *text = json_print(owned, 0);
 
         if (text) {
                 note(job, kind, t_usec, text, strlen(text));
@@ -240,7 +240,7 @@ static void on_error(void *data, const struct result_error *error, uint64_t t_us
 
 static char *dump(const json_t *value)
 {
-        return json_print(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        return json_print(value, 0);
 }
 
 /* Tells the journal. What it cannot take now it gets later; nobody is told that it has. */
