@@ -125,7 +125,7 @@ static int open_readers(struct journal *j, const char *path, int directory_fd, g
 static int start_log(struct journal *j, int directory_fd, gb_error *err)
 {
         pthread_mutex_lock(&j->writer.lock);
-        int r = journal_restart_log(j);
+        int r = journal_restart_log(j, true);
         pthread_mutex_unlock(&j->writer.lock);
         if (r != SQLITE_OK)
                 return database_error(&j->writer, r, err, "open");

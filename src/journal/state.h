@@ -215,8 +215,8 @@ int journal_settle_lost(struct journal *j, uint64_t *ret_runs, gb_error *err);
 
 /* Removes some of the oldest ended runs: how many, or a negative errno. Under writer.lock. */
 int journal_make_room(struct journal *j);
-/* Copies the log into the file and begins it anew. Under writer.lock. */
-int journal_restart_log(struct journal *j);
+/* Copies the log into the file and begins it anew; shrink: as an empty file. Under writer.lock. */
+int journal_restart_log(struct journal *j, bool shrink);
 
 /* ---- sessions.c ---- */
 

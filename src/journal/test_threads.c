@@ -276,6 +276,27 @@ static void test_waits(void **state)
         journal_close(j);
 }
 
+/* A log that grew is written over as long as there is much to write, and made small again afterwards. */
+static void test_large_log(void **state)
+{
+        static char block[1 << 20];
+        _cleanup_journal_ struct journal *j = open_journal(NULL, NULL);
+        struct journal_run run = run_of("a", 1);
+        struct journal_stats stats;
+        char id[JOURNAL_ID_MAX];
+        gb_error err = {0};
+
+        assert_int_equal(journal_run_begin(j, &run, NULL, id, &err), 0);
+        for (int i = 0; i < 70; i++)
+                assert_true(journal_event(j, id, JOURNAL_STDOUT, 0, block, sizeof(block), &err) >= 0);
+        for (int i = 0; i < 2; i++) {
+                assert_ok(journal_tidy(j, &err), &err);
+                assert_ok(journal_stats(j, &stats, &err), &err);
+                assert_true(i == 0 ? stats.wal_bytes > 64 << 20 : stats.wal_bytes < 1 << 20);
+                assert_true(journal_event(j, id, JOURNAL_STDOUT, 0, block, 1, &err) >= 0);
+        }
+}
+
 /* ---- how fast ---- */
 
 static int compare(const void *a, const void *b)
@@ -343,7 +364,7 @@ static int bench(void)
 
 int main(int argc, char **argv)
 {
-        const struct CMUnitTest tests[] = {TEST(test_one_wins), TEST(test_threads), TEST(test_groups_that_fail), TEST(test_waits)};
+        const struct CMUnitTest tests[] = {TEST(test_one_wins), TEST(test_threads), TEST(test_groups_that_fail), TEST(test_waits), TEST(test_large_log)};
 
         if (argc > 1 && strcmp(argv[1], "bench") == 0)
                 return bench();

@@ -318,9 +318,9 @@ static int write_start(struct journal *j, uint64_t now, bool *ret_more)
 
 /* ---- the log ---- */
 
-int journal_restart_log(struct journal *j)
+int journal_restart_log(struct journal *j, bool shrink)
 {
-        int mode = j->log_pages * DATABASE_PAGE_BYTES > 2 * JOURNAL_LOG_BYTES ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_RESTART;
+        int mode = shrink ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_RESTART;
 
         /* Who reads just now, in another process, is not waited for: there is a next time. */
         (void)sqlite3_busy_timeout(j->writer.db, 0);
@@ -337,7 +337,7 @@ static void lock_readers(struct journal *j, bool lock)
                 (void)(lock ? pthread_mutex_lock(&j->readers[i].lock) : pthread_mutex_unlock(&j->readers[i].lock));
 }
 
-static int copy_log(struct journal *j, gb_error *err)
+static int copy_log(struct journal *j, bool shrink, gb_error *err)
 {
         int in_log = 0, copied = 0, r = SQLITE_OK;
 
@@ -349,7 +349,7 @@ static int copy_log(struct journal *j, gb_error *err)
                 return database_error(&j->upkeep, r, err, "copy the log of");
         lock_readers(j, true);
         pthread_mutex_lock(&j->writer.lock);
-        r = journal_restart_log(j);
+        r = journal_restart_log(j, shrink);
         int e = r == SQLITE_OK ? 0 : database_error(&j->writer, r, err, "copy the log of");
         pthread_mutex_unlock(&j->writer.lock);
         lock_readers(j, false);
@@ -360,14 +360,18 @@ static int copy_log(struct journal *j, gb_error *err)
  * between two calls. */
 static int tidy_log(struct journal *j, gb_error *err)
 {
+        struct stat st = {0};
         int e = 0;
 
         pthread_mutex_lock(&j->upkeep.lock);
         uint64_t commits = j->commits;
         if (j->log_fd >= 0 && commits != j->log_synced && fdatasync(j->log_fd) == 0)
                 j->log_synced = commits;
-        if (j->log_pages * DATABASE_PAGE_BYTES > JOURNAL_LOG_BYTES)
-                e = copy_log(j, err);
+        uint64_t bytes = j->log_pages * DATABASE_PAGE_BYTES;
+        /* Writing over what is there takes half as long as writing behind its end: a large log stays large until there is less to do. */
+        bool shrink = j->log_fd >= 0 && fstat(j->log_fd, &st) == 0 && (uint64_t)st.st_size > 2 * JOURNAL_LOG_BYTES && bytes < JOURNAL_LOG_BYTES / 4;
+        if (shrink || bytes > JOURNAL_LOG_BYTES)
+                e = copy_log(j, shrink, err);
         pthread_mutex_unlock(&j->upkeep.lock);
         return e;
 }

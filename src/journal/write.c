@@ -111,7 +111,7 @@ static void write_group(struct journal *j, struct write *first, size_t n)
         j->commits++;
         /* Upkeep does this sooner and without being in anybody's way; the log has an end also when nobody calls it. */
         if (j->log_pages > JOURNAL_LOG_BYTES_MAX / DATABASE_PAGE_BYTES)
-                (void)journal_restart_log(j);
+                (void)journal_restart_log(j, true);
         pthread_mutex_unlock(&j->writer.lock);
 }
 
