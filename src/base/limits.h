@@ -153,7 +153,8 @@
 #define JOURNAL_RESERVE_BYTES (4 * MIB)   /* above the bound, for how runs ended */
 #define JOURNAL_EVENT_BYTES_MAX (64 * MIB) /* one event */
 #define JOURNAL_SCAN_MAX 4096             /* records that are looked at without a pause for others */
-#define JOURNAL_LOG_BYTES (32 * MIB)      /* of its log; then upkeep begins it anew */
+#define JOURNAL_LOG_BYTES (128 * MIB)     /* of its log; then upkeep begins it anew, for which all stand still for some milliseconds */
+#define JOURNAL_LOG_KEPT_BYTES (32 * MIB) /* a larger file of the log is made smaller when there is little to do */
 #define JOURNAL_LOG_BYTES_MAX (256 * MIB) /* when upkeep did not come to it, who writes does */
 #define TOKENS_MAX 10000                  /* tokens, with those that do not count any more */
 #define TOKEN_GONE_USEC 2592000000000ULL  /* so long those stay in the list */

@@ -82,7 +82,7 @@ int result_make_id(char ret[static ID_DIGITS + 1]);
 /* The result object of --json and of the API; NULL when out of memory. Output that is not
  * UTF-8 is given losslessly as stdout_base64 / stderr_base64 beside a readable version. */
 json_t *result_to_json(const struct result *r, const struct policy *policy);
-json_t *controls_to_json(const struct controls *c);
+json_t *controls_to_json(const struct controls *c); /* may be others' as well: not to be changed */
 /* Its "limits". */
 json_t *policy_limits_to_json(const struct policy *p);
 

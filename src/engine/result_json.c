@@ -9,6 +9,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static json_t *policy_to_json(const struct result *result, const struct policy *
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
 
-json_t *controls_to_json(const struct controls *c)
+static json_t *make_controls(const struct controls *c)
 {
         _cleanup_json_ json_t *list = json_array();
 
@@ -160,6 +161,27 @@ json_t *controls_to_json(const struct controls *c)
                         return NULL;
         }
         return TAKE_PTR(list);
+}
+
+/* They are the same for nearly all runs, and most of a result: so the last ones are kept. */
+json_t *controls_to_json(const struct controls *c)
+{
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        static struct controls last;
+        static json_t *last_json;
+
+        pthread_mutex_lock(&lock);
+        json_t *json = last_json && memcmp(&last, c, sizeof(last)) == 0 ? json_incref(last_json) : NULL;
+        pthread_mutex_unlock(&lock);
+        if (json || !(json = make_controls(c)))
+                return json;
+        pthread_mutex_lock(&lock);
+        json_t *before = last_json;
+        last_json = json_incref(json);
+        last = *c;
+        pthread_mutex_unlock(&lock);
+        json_decref(before);
+        return json;
 }
 
 static int add_note(json_t *notes, const char *format, ...) _printf_(2, 3);

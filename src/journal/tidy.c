@@ -369,7 +369,7 @@ static int tidy_log(struct journal *j, gb_error *err)
                 j->log_synced = commits;
         uint64_t bytes = j->log_pages * DATABASE_PAGE_BYTES;
         /* Writing over what is there takes half as long as writing behind its end: a large log stays large until there is less to do. */
-        bool shrink = j->log_fd >= 0 && fstat(j->log_fd, &st) == 0 && (uint64_t)st.st_size > 2 * JOURNAL_LOG_BYTES && bytes < JOURNAL_LOG_BYTES / 4;
+        bool shrink = j->log_fd >= 0 && fstat(j->log_fd, &st) == 0 && (uint64_t)st.st_size > JOURNAL_LOG_KEPT_BYTES && bytes < JOURNAL_LOG_KEPT_BYTES / 4;
         if (shrink || bytes > JOURNAL_LOG_BYTES)
                 e = copy_log(j, shrink, err);
         pthread_mutex_unlock(&j->upkeep.lock);
