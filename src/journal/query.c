@@ -389,8 +389,10 @@ int64_t journal_events(struct journal *j, const char *run, uint64_t from, size_t
 {
         _cleanup_(batch_done) struct batch b = {0};
         uint64_t number = 0;
-        int e = 0;
+        int e = underway_owes_start(j, run) ? journal_run_pay_start(j, run, err) : 0;
 
+        if (e < 0)
+                return e;
         {
                 _cleanup_reader_ struct database *d = journal_reader(j);
                 int r = find_number(d, run, &number);
@@ -399,11 +401,6 @@ int64_t journal_events(struct journal *j, const char *run, uint64_t from, size_t
                 r = r == SQLITE_ROW ? read_events(d, number, from, max_bytes, &b) : r;
                 if (r != SQLITE_DONE)
                         return database_error(d, r, err, "read");
-        }
-        struct journal_event start; /* which may not be in the file yet */
-        if (b.n == 0 && from == 0 && underway_get_start(j, run, &start)) {
-                e = f(data, &start);
-                return e < 0 ? e : 1;
         }
         for (size_t i = 0; i < b.n && e >= 0; i++)
                 e = f(data, &b.events[i]);

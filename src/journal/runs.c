@@ -176,6 +176,35 @@ int64_t journal_event(struct journal *j, const char *run, enum journal_kind kind
         return event.seq;
 }
 
+struct payment {
+        const char *run;
+        struct underway *entry; /* NULL: it has ended meanwhile */
+};
+
+static int write_payment(struct journal *j, void *args)
+{
+        struct payment *p = args;
+
+        p->entry = underway_find(j, p->run);
+        return p->entry ? journal_run_write_start(j, p->entry) : SQLITE_OK;
+}
+
+static void settle_payment(struct journal *j, void *args, bool kept)
+{
+        const struct payment *p = args;
+
+        if (kept && p->entry)
+                underway_paid_start(j, p->entry);
+}
+
+int journal_run_pay_start(struct journal *j, const char *run, gb_error *err)
+{
+        static const struct journal_step step = {write_payment, settle_payment, "journal an event", false};
+        struct payment p = {.run = run};
+
+        return journal_write(j, &step, &p, err);
+}
+
 /* ---- end ---- */
 
 static int update_run(struct journal *j, const struct underway *e, const struct journal_end *end, uint64_t ended_usec)

@@ -87,9 +87,8 @@ struct underway {
         struct underway *next;
         uint64_t number;
         struct journal_run run; /* without a result */
-        bool has_start;         /* its first event is STARTED, at this time: */
-        uint64_t start_usec;
-        bool owes_start;        /* and that is only here yet; it goes with whatever is written of the run next */
+        bool owes_start;        /* its first event, STARTED, is only here yet; it goes with whatever is written of the run next */
+        uint64_t start_usec;    /* the time of that event */
 };
 
 struct text {
@@ -165,7 +164,7 @@ bool underway_get(struct journal *j, const char *id, struct journal_run *ret);
 struct underway *underway_find(struct journal *j, const char *id);
 /* What was noted only here; false: it must be written like any other event. By the run's own thread. */
 bool underway_start(struct journal *j, const char *id, uint64_t t_usec);
-bool underway_get_start(struct journal *j, const char *id, struct journal_event *ret);
+bool underway_owes_start(struct journal *j, const char *id);
 void underway_paid_start(struct journal *j, struct underway *e);
 /* One that owes it for some time; NULL: none. */
 struct underway *underway_debtor(struct journal *j, uint64_t before_usec);
@@ -227,6 +226,8 @@ int journal_session_write_end(struct journal *j, const struct journal_session *s
 
 /* What is owed of a run. In a transaction; underway_paid_start() when that is over. */
 int journal_run_write_start(struct journal *j, const struct underway *e);
+/* The same as a write by itself, for somebody who is about to read: nothing is told that is not written. */
+int journal_run_pay_start(struct journal *j, const char *run, gb_error *err);
 /* Row, last event and result of a run's end. Part of somebody else's transaction. */
 int journal_run_write_end(struct journal *j, const struct underway *e, const struct journal_end *end, uint64_t ended_usec);
 /* Counts again from the events what is in memory for a run that goes on. Returns SQLITE_OK or what went wrong. */

@@ -369,32 +369,36 @@ static void test_filters(void **state)
         assert_true(run.state == JOURNAL_RUNNING && run.started_usec > 0 && run.next_seq == 1);
 }
 
-/* That a run has started is known at once, and written down with what comes next, or soon. */
+/* That a run has started is known at once, and written down with what comes next, or soon, or before somebody reads it. */
 static void test_start(void **state)
 {
-        _cleanup_journal_ struct journal *j = open_journal(NULL, NULL), *reader = NULL;
-        struct journal_run key = run_of("a", 1);
+        enum { WITH_OUTPUT, BY_TIDYING, FOR_A_READER, WITH_THE_END, WAYS };
+        _cleanup_journal_ struct journal *j = open_journal(NULL, NULL), *other = NULL;
         gb_error err = {0};
 
-        assert_ok(journal_open_reader(top, &reader, &err), &err);
-        for (int k = 0; k < 2; k++) {
-                key = run_of("a", 1 + (unsigned)k);
+        assert_ok(journal_open_reader(top, &other, &err), &err);
+        for (unsigned way = 0; way < WAYS; way++) {
+                struct journal_run key = run_of("a", way);
                 struct seen seen = {0}, written = {0};
-                begin(j, "a", 1 + (unsigned)k);
-                output(j, 1 + (unsigned)k, JOURNAL_STARTED, NULL);
-                assert_int_equal(journal_events(j, key.id, 0, SIZE_MAX, see, &seen, &err), 1);
-                assert_true(seen.events[0].kind == JOURNAL_STARTED && seen.events[0].seq == 0 && seen.events[0].offset == 0);
-                assert_int_equal(journal_events(j, key.id, 1, SIZE_MAX, see, &seen, &err), 0);
-                assert_true(get(j, 1 + (unsigned)k).state == JOURNAL_RUNNING);
-                assert_int_equal(journal_events(reader, key.id, 0, SIZE_MAX, see, &written, &err), 0);
-                if (k == 0)
-                        output(j, 1, JOURNAL_STDOUT, "x");
-                usleep(k * 150000U);
-                assert_ok(journal_tidy(j, &err), &err);
-                assert_int_equal(journal_events(reader, key.id, 0, SIZE_MAX, see, &written, &err), 2 - k);
-                assert_true(written.events[0].kind == JOURNAL_STARTED && written.events[0].t_usec == seen.events[0].t_usec);
-                end(j, 1 + (unsigned)k, "ok");
-                assert_int_equal(journal_events(reader, key.id, 0, SIZE_MAX, see, &written, &err), 3 - k);
+                begin(j, "a", way);
+                output(j, way, JOURNAL_STARTED, NULL);
+                struct journal_run run = get(j, way);
+                assert_true(run.state == JOURNAL_RUNNING && run.next_seq == 1 && run.started_usec > 0);
+                assert_int_equal(journal_events(other, key.id, 0, SIZE_MAX, see, &written, &err), 0);
+                if (way == WITH_OUTPUT)
+                        output(j, way, JOURNAL_STDOUT, "x");
+                if (way == BY_TIDYING) {
+                        usleep(150000);
+                        assert_ok(journal_tidy(j, &err), &err);
+                }
+                if (way == FOR_A_READER)
+                        assert_int_equal(journal_events(j, key.id, 0, SIZE_MAX, see, &seen, &err), 1);
+                if (way != WITH_THE_END)
+                        assert_int_equal(journal_events(other, key.id, 0, SIZE_MAX, see, &written, &err), 1 + (way == WITH_OUTPUT));
+                end(j, way, "ok");
+                written.n = 0;
+                assert_int_equal(journal_events(other, key.id, 0, SIZE_MAX, see, &written, &err), 2 + (way == WITH_OUTPUT));
+                assert_true(written.events[0].kind == JOURNAL_STARTED && written.events[0].seq == 0 && get(j, way).started_usec == run.started_usec);
         }
 }
 

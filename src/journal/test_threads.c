@@ -271,7 +271,7 @@ static void test_waits(void **state)
         limits.sync = true;
         j = open_journal(&limits, NULL);
         waits = 0;
-        whole(j, "a", 5000);
+        whole(j, "a", 50000);
         assert_true(waits >= 3); /* begin, output, end */
         journal_close(j);
 }

@@ -70,21 +70,19 @@ bool underway_start(struct journal *j, const char *id, uint64_t t_usec)
                 e->run.state = JOURNAL_RUNNING;
                 e->run.started_usec = journal_now();
                 e->start_usec = t_usec;
-                e->has_start = e->owes_start = true;
+                e->owes_start = true;
         }
         pthread_mutex_unlock(&j->underway_lock);
         return first;
 }
 
-bool underway_get_start(struct journal *j, const char *id, struct journal_event *ret)
+bool underway_owes_start(struct journal *j, const char *id)
 {
         pthread_mutex_lock(&j->underway_lock);
         const struct underway *e = underway_find(j, id);
-        bool has = e && e->has_start;
-        if (has)
-                *ret = (struct journal_event){.kind = JOURNAL_STARTED, .t_usec = e->start_usec, .data = ""};
+        bool owes = e && e->owes_start;
         pthread_mutex_unlock(&j->underway_lock);
-        return has;
+        return owes;
 }
 
 void underway_paid_start(struct journal *j, struct underway *e)
