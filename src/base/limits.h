@@ -123,7 +123,8 @@
 #define HISTORY_LINE_BYTES_MAX 4096       /* a longer one is not kept */
 
 /* Runs and sessions of the server */
-#define SESSION_OPENINGS_MAX 128          /* boxes that are built at a time; one more is refused */
+#define OPENINGS_WAITING_MAX 1024         /* boxes that wait until others are built; one more is refused */
+#define OPENING_WAIT_USEC 20000000ULL     /* and for so long */
 #define SESSION_NAME_MAX 64               /* characters of a session's name */
 #define METADATA_MAX 32                   /* of a session */
 #define METADATA_KEY_MAX 64               /* characters of a key of them */

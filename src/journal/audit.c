@@ -205,7 +205,7 @@ static char *record_text(sqlite3_stmt *s)
         _cleanup_json_ json_t *more = column_json(s, 14);
         if (json_is_object(more))
                 r |= json_object_update_missing(o, more);
-        return r == 0 ? json_print(o, JSON_COMPACT) : NULL;
+        return r == 0 ? json_print(o, 0) : NULL;
 }
 
 static bool column_is(sqlite3_stmt *s, int at, const char *wanted)

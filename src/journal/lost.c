@@ -36,7 +36,7 @@ static char *lost_result(const struct journal_run *run)
         }
         if (run->context[0]) /* the interpreter died with the server */
                 r |= json_object_set_new(o, "state", json_pack("{s:b, s:n}", "kept", 0, "restarted"));
-        return r == 0 ? json_print(o, JSON_COMPACT) : NULL;
+        return r == 0 ? json_print(o, 0) : NULL;
 }
 
 static int settle_run(struct journal *j, struct underway *e, uint64_t now)

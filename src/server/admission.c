@@ -25,7 +25,6 @@ struct admission {
         pthread_mutex_t lock;
         struct admission_counts now;
         struct admission_tenant *tenants;
-        unsigned openings;
         bool closed;
 };
 
@@ -186,22 +185,6 @@ void admission_count(struct admission *a, const char *tenant, struct admission_c
                 *ret = a->now;
         else if (t)
                 *ret = t->now;
-        pthread_mutex_unlock(&a->lock);
-}
-
-int admission_begin_opening(struct admission *a, gb_error *err)
-{
-        pthread_mutex_lock(&a->lock);
-        bool full = a->openings >= SESSION_OPENINGS_MAX;
-        a->openings += !full;
-        pthread_mutex_unlock(&a->lock);
-        return full ? error_set(err, GB_E_UNAVAILABLE, EAGAIN, "%d boxes are being built already: try again later", SESSION_OPENINGS_MAX) : 0;
-}
-
-void admission_end_opening(struct admission *a)
-{
-        pthread_mutex_lock(&a->lock);
-        a->openings--;
         pthread_mutex_unlock(&a->lock);
 }
 

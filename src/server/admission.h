@@ -32,10 +32,6 @@ int admission_take(struct admission *a, const char *tenant, const struct admissi
 void admission_release(struct reservation *r);
 void admission_count(struct admission *a, const char *tenant, struct admission_counts *ret); /* NULL: of all */
 
-/* Boxes that are about to be built: more than SESSION_OPENINGS_MAX at a time are refused (GB_E_UNAVAILABLE). */
-int admission_begin_opening(struct admission *a, gb_error *err);
-void admission_end_opening(struct admission *a);
-
 /* No more reservations: GB_E_UNAVAILABLE from here on. */
 void admission_close(struct admission *a);
 

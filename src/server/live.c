@@ -52,6 +52,8 @@ int live_new(struct server *server, struct live **ret, gb_error *err)
         pthread_cond_init(&l->changed, &monotonic);
         pthread_condattr_destroy(&monotonic);
         int r = admission_new(&server->config, &l->admission, err);
+        if (r == 0)
+                r = openings_new(0, &l->openings, err);
         /* What a `glovebox warm` of this user keeps can end at any time, and everybody's sessions with it. */
         if (r == 0)
                 r = warm_own(err);
@@ -71,6 +73,7 @@ void live_free(struct live *l)
                 return;
         live_stop(l);
         keeper_stop(l);
+        openings_free(l->openings);
         admission_free(l->admission);
         pthread_cond_destroy(&l->changed);
         pthread_mutex_destroy(&l->lock);

@@ -123,11 +123,12 @@ static int open_box(struct live_session *s, struct session **ret, gb_error *err)
                 .gid = BOX_USER,
         };
 
-        int r = admission_begin_opening(l->admission, err);
+        struct opening turn;
+        int r = opening_begin(l->openings, &turn, s->tenant, err);
         if (r < 0)
                 return r;
         r = session_open(&options, ret, err);
-        admission_end_opening(l->admission);
+        opening_end(l->openings, &turn);
         return r;
 }
 

@@ -5,6 +5,7 @@
 #define SERVER_LIVE_TABLE_H
 
 #include "server/live.h"
+#include "server/opening.h"
 #include "server/server.h"
 
 #define LIVE_BUCKETS 1024
@@ -30,6 +31,7 @@ struct live_later {
 struct live {
         struct server *server;
         struct admission *admission;
+        struct openings *openings;
 
         pthread_mutex_t lock;
         pthread_cond_t changed; /* a session was opened or closed, a run has ended; CLOCK_MONOTONIC */

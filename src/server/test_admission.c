@@ -102,12 +102,6 @@ static void test_closed(void **state)
         gb_error err = {0};
 
         assert_int_equal(admission_new(&c, &a, &err), 0);
-        for (int i = 0; i < SESSION_OPENINGS_MAX; i++)
-                assert_int_equal(admission_begin_opening(a, &err), 0);
-        assert_true(admission_begin_opening(a, &err) < 0);
-        assert_int_equal(err.code, GB_E_UNAVAILABLE);
-        admission_end_opening(a);
-        assert_int_equal(admission_begin_opening(a, &err), 0);
         admission_close(a);
         assert_true(admission_take(a, "one", &run, &r, &err) < 0);
         assert_int_equal(err.code, GB_E_UNAVAILABLE);
