@@ -142,7 +142,6 @@ static int new_journal(struct journal **ret, gb_error *err)
         j->lock_fd = j->log_fd = -1;
         pthread_mutex_init(&j->underway_lock, NULL);
         pthread_mutex_init(&j->queue_lock, NULL);
-        j->queue_end = &j->queue;
         database_init(&j->writer, &journal_form);
         database_init(&j->upkeep, &journal_form);
         for (size_t i = 0; i < JOURNAL_READERS; i++)

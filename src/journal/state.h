@@ -106,8 +106,8 @@ struct journal {
         struct journal_limits limits;
 
         pthread_mutex_t queue_lock;
-        struct write *queue, **queue_end; /* what waits to be written, in the order it came */
-        bool has_scribe;                  /* somebody writes what is in the queue, or is about to */
+        struct write *queue; /* what waits to be written, in the order it came */
+        bool has_scribe;     /* somebody writes what is in the queue, or is about to */
 
         /* writer.lock */
         uint64_t next_run, next_session, next_key, next_audit, first_audit;

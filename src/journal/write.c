@@ -124,8 +124,6 @@ static struct write *take_group(struct journal *j, size_t *ret_n)
         for (*ret_n = 0; *end && *ret_n < GROUP_MAX; (*ret_n)++)
                 end = &(*end)->next;
         j->queue = *end;
-        if (!j->queue)
-                j->queue_end = &j->queue;
         return first;
 }
 
@@ -159,13 +157,14 @@ static void write_for_all(struct journal *j, const struct write *own)
 
 int journal_write(struct journal *j, const struct journal_step *step, void *args, gb_error *err)
 {
-        struct write w = {.step = step, .args = args, .err = err, .wake = PTHREAD_COND_INITIALIZER};
+        struct write w = {.step = step, .args = args, .err = err, .wake = PTHREAD_COND_INITIALIZER}, **end = &j->queue;
 
         if (j->read_only)
                 return error_set(err, GB_E_INTERNAL, EROFS, "cannot %s: this journal was opened for reading", step->doing);
         pthread_mutex_lock(&j->queue_lock);
-        *j->queue_end = &w;
-        j->queue_end = &w.next;
+        while (*end)
+                end = &(*end)->next;
+        *end = &w;
         while (j->has_scribe && !w.over && !w.takes_over)
                 pthread_cond_wait(&w.wake, &j->queue_lock);
         if (!w.over) {

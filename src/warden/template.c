@@ -516,14 +516,14 @@ static struct box **find_place(struct template **ret)
 
 uint64_t template_next_usec(void)
 {
-        struct template *t;
+        struct template *t = NULL;
 
         return find_place(&t) ? MAX(t->again_usec, 1U) : 0;
 }
 
 void template_replenish(void)
 {
-        struct template *t;
+        struct template *t = NULL;
         struct box **place = find_place(&t);
 
         if (place)
