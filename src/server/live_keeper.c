@@ -7,7 +7,7 @@
  *   a session's time is over it is taken out and its runs are cancelled ("expired"), or it was not used ("idle")
  *   an end is not written    the journal was full: it is tried again
  *
- * It closes no box itself, since that may take seconds: a worker does. What it is told of by epoll is a number; what that stands for
+ * It closes a box itself only when no worker is free: that may take seconds. What it is told of by epoll is a number; what that stands for
  * is looked up under the table's lock, so it does not matter who was faster. */
 #include "server/live.h"
 

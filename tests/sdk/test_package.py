@@ -79,7 +79,7 @@ def test_installed_into_an_environment_of_its_own(wheel, address, tmp_path):
 
 
 def test_types(source):
-    """mypy --strict, where there is one. The adapters are about other packages, with their own types."""
+    """mypy --strict. The adapters are about other packages, with their own types."""
     mypy = os.environ.get("MYPY") or shutil.which("mypy")
     if not mypy:
         pytest.skip("mypy is not installed")

@@ -130,6 +130,24 @@ def test_a_full_backlog_is_waited_for(tmp_path):
     assert said == [True] * 8
 
 
+def test_a_server_that_hangs(tmp_path, monkeypatch):
+    """It takes connections and requests, and says nothing: that has an end, and is not tried again."""
+    monkeypatch.setattr("glovebox._caller.ANSWER_SECONDS", 0.3)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        with glovebox.Client(f"unix:{tmp_path}/s") as client:
+            for ask in (client.info, client.health):
+                with pytest.raises(glovebox.ConnectionFailed, match="said nothing"):
+                    ask()
+
+        async def main():
+            async with glovebox.AsyncClient(f"unix:{tmp_path}/s") as client:
+                await client.info()
+        with pytest.raises(glovebox.ConnectionFailed, match="said nothing"):
+            asyncio.run(main())
+
+
 def test_an_unknown_host():
     with glovebox.Client("http://no-such-host.invalid:80", "t") as client:
         with pytest.raises(glovebox.ConnectionFailed, match="no-such-host"):

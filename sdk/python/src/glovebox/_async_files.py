@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from typing import TYPE_CHECKING, BinaryIO, Callable, List, Optional, Union
+from typing import TYPE_CHECKING, BinaryIO, Callable, List, Optional, Union, cast
 
 from . import _archive
 from ._archive import Pulled
@@ -163,7 +163,7 @@ class AsyncFiles:
             size = await call(sink.tell)
             await call(sink.seek, 0)
             request = Request("PUT", path_of("v1", "sessions", session, "archive", query={"path": path or None}), body=sink, size=size,
-                              content_type=TAR)
+                              content_type=TAR, waits=True)
             answer = await self._box._caller.object(request)
         return int(answer.get("entries") or 0)
 
@@ -171,7 +171,8 @@ class AsyncFiles:
         """Copies a directory of the workspace ("": all of it) into one of this host. What is there already stays, unless it has the same name.
         Only files and directories are copied, and no link is followed: what is in the workspace is not to be trusted."""
         call, session = self._box._caller.transport.call, await self._box.opened()
-        with tempfile.TemporaryFile() as spool:
+        with tempfile.TemporaryFile() as file:
+            spool = cast(BinaryIO, file)  # which it is, but not for all type checkers
             request = Request("GET", path_of("v1", "sessions", session, "archive", query={"path": path or None}), accept="*/*")
             await self._box._caller.fetch(request, spool, max_bytes + max_entries * 2048)
             await call(spool.seek, 0)

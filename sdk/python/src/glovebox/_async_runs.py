@@ -46,7 +46,7 @@ class Callbacks:
 
 
 def run_request(path: str, body: Dict[str, Any], accept: str) -> Request:
-    return Request.with_json("POST", path, body, accept=accept, headers={"Idempotency-Key": new_key()})
+    return Request.with_json("POST", path, body, accept=accept, headers={"Idempotency-Key": new_key()}, waits=True)
 
 
 async def execute(caller: Caller, path: str, body: Dict[str, Any], callbacks: Callbacks) -> Result:

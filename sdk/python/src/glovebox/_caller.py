@@ -30,6 +30,7 @@ T = TypeVar("T")
 IDLE_CONNECTIONS_MAX = 16
 IDLE_SECONDS_MAX = 30.0  # the server closes them, too, at some time
 FRESH_SECONDS = 1.0      # so young they are not closed yet: for what cannot be repeated
+ANSWER_SECONDS = 120.0   # in which the server begins to answer what does not wait for a run
 ERROR_BODY_MAX = 1 << 20
 DELAY_MIN, DELAY_MAX = 0.05, 2.0
 LASTING_SECONDS = 5.0    # a connection that lasted so long is no part of the same trouble
@@ -78,7 +79,12 @@ class Exchange:
         if await self._send(request, head):
             self.sent = request.sent = True
         while self._parser.head is None:
-            await self._receive(None)
+            try:
+                await self._receive(None if request.waits else ANSWER_SECONDS)
+            except TimeoutError:
+                error = self._caller.failed(f"it has taken the request, and said nothing for {ANSWER_SECONDS:.0f} seconds", self.sent)
+                error.hangs = True
+                raise error from None
 
     async def _put(self, data: bytes) -> bool:
         """Whether it could be sent. A server that refuses a request closes before it has read all of it: then its answer may be there."""
@@ -291,7 +297,7 @@ class Caller:
             exchange.close()
             if isinstance(error, ConnectionFailed):
                 # A connection that was kept too long says nothing about the server.
-                error.stale = reused and not exchange.answered
+                error.stale = reused and not exchange.answered and not error.hangs
             raise
         return exchange
 
@@ -325,7 +331,7 @@ class Caller:
                         raise
                 raise await self._error_of(exchange)
             except ConnectionFailed as error:
-                if error.sent and not request.repeat or not error.sent and not self._reached:
+                if error.hangs or error.sent and not request.repeat or not error.sent and not self._reached:
                     raise
                 if error.stale:
                     delay = 0.0

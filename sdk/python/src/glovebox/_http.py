@@ -38,7 +38,8 @@ def encode_json(value: Any) -> bytes:
 
 @dataclass
 class Request:
-    """One request. repeat: it does no harm when it is done twice, or the server takes care of that by a key."""
+    """One request. repeat: it does no harm when it is done twice, or the server takes care of that by a key. waits: the answer comes when
+    something has ended, whenever that is."""
 
     method: str
     path: str
@@ -48,6 +49,7 @@ class Request:
     content_type: str = JSON
     headers: Dict[str, str] = field(default_factory=dict)
     repeat: bool = True
+    waits: bool = False
     sent: bool = False  # at least once, whole
 
     @classmethod

@@ -48,7 +48,7 @@ class GloveboxError(Exception):
 
 
 def _rebuild(cls: Type[GloveboxError], message: str, state: Dict[str, Any]) -> GloveboxError:
-    error = cls.__new__(cls, message)
+    error = cls.__new__(cls)
     Exception.__init__(error, message)
     error.__dict__.update(state)
     return error
@@ -202,7 +202,7 @@ def error_from_object(error: Any, status: Optional[int] = None, retry_after: Opt
     hint = fields.get("hint")
     details = fields.get("details")
     row = CODES.get(code) if isinstance(code, str) else None
-    made = (row.error if row else GloveboxError)(
+    made: GloveboxError = (row.error if row else GloveboxError)(
         message if isinstance(message, str) else f"the server answered with status {status} and no explanation",
         code=code if isinstance(code, str) else None,
         hint=hint if isinstance(hint, str) else "",
@@ -222,6 +222,7 @@ class ConnectionFailed(GloveboxError):
     code = "connection"
     sent = False
     stale = False  # on a connection that was kept from before, without any answer
+    hangs = False  # it is there, and says nothing
 
 
 class NotInstalled(ConnectionFailed):

@@ -45,7 +45,7 @@ class Verdict(str):
         self.message, self.limit, self.peak, self.unit = message, limit, peak, unit
         return self
 
-    def __getnewargs__(self) -> Tuple[Any, ...]:
+    def __getnewargs__(self) -> Any:  # more of them than str has
         return str(self), self.message, self.limit, self.peak, self.unit
 
     @classmethod
