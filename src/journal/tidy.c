@@ -356,6 +356,12 @@ static int copy_log(struct journal *j, bool shrink, gb_error *err)
         return e;
 }
 
+/* A journal that is to be small does not have a large log. */
+static uint64_t log_bytes(const struct journal *j)
+{
+        return j->limits.bytes > 0 ? MIN(j->limits.bytes, JOURNAL_LOG_BYTES) : JOURNAL_LOG_BYTES;
+}
+
 /* What was written since the last time reaches the disk, with no lock held: so a machine that loses power loses not more than the time
  * between two calls. */
 static int tidy_log(struct journal *j, gb_error *err)
@@ -370,7 +376,7 @@ static int tidy_log(struct journal *j, gb_error *err)
         uint64_t bytes = j->log_pages * DATABASE_PAGE_BYTES;
         /* Writing over what is there takes half as long as writing behind its end: a large log stays large until there is less to do. */
         bool shrink = j->log_fd >= 0 && fstat(j->log_fd, &st) == 0 && (uint64_t)st.st_size > JOURNAL_LOG_KEPT_BYTES && bytes < JOURNAL_LOG_KEPT_BYTES / 4;
-        if (shrink || bytes > JOURNAL_LOG_BYTES)
+        if (shrink || bytes > log_bytes(j))
                 e = copy_log(j, shrink, err);
         pthread_mutex_unlock(&j->upkeep.lock);
         return e;
