@@ -398,7 +398,9 @@ static void test_start(void **state)
                 end(j, way, "ok");
                 written.n = 0;
                 assert_int_equal(journal_events(other, key.id, 0, SIZE_MAX, see, &written, &err), 2 + (way == WITH_OUTPUT));
-                assert_true(written.events[0].kind == JOURNAL_STARTED && written.events[0].seq == 0 && get(j, way).started_usec == run.started_usec);
+                struct journal_run ended = get(j, way);
+                assert_true(written.events[0].kind == JOURNAL_STARTED && written.events[0].seq == 0 && ended.started_usec == run.started_usec);
+                journal_run_done(&ended);
         }
 }
 

@@ -64,16 +64,15 @@ static void (*const handlers[LOOP_KIND_COUNT])(void *object) = {
         [LOOP_TEMPLATE] = template_on_frame,
 };
 
-/* What is made ahead is made when there is nothing else to do: nobody shall wait for what nobody has asked for yet. */
+/* What is made ahead is made when there is nothing else to do: nobody shall wait for what nobody has asked for yet. Where there always is something
+ * (a template may see to that), one is made with each tick. */
 #define REPLENISH_AFTER_MSEC 2
 
 static int timeout_msec(uint64_t next)
 {
         uint64_t now = monotonic_usec();
 
-        if (next == 0)
-                return -1;
-        return next <= now ? 0 : (int)MIN((next - now + 999) / 1000, (uint64_t)60000);
+        return next == 0 ? -1 : next <= now ? 0 : (int)MIN((next - now + 999) / 1000, (uint64_t)60000);
 }
 
 static void serve(void)
@@ -84,9 +83,10 @@ static void serve(void)
                 int n = loop_turn(idle >= 0 && (wait < 0 || idle < wait) ? idle : wait, handlers);
                 if (n < 0)
                         return;
-                if (next > 0 && monotonic_usec() >= next)
+                bool tick = next > 0 && monotonic_usec() >= next;
+                if (tick)
                         session_tick(monotonic_usec());
-                if (n == 0 && ahead > 0 && monotonic_usec() >= ahead)
+                if ((n == 0 || tick) && ahead > 0 && monotonic_usec() >= ahead)
                         template_replenish();
         }
 }
