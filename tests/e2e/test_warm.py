@@ -608,6 +608,7 @@ def test_a_warden_that_is_killed(own_server):
     assert len(warden) == 1
     traces = Traces(own_server)
     traces.processes = {p for p in traces.processes if p[0] != own_server.process.pid}
+    os.setpriority(os.PRIO_PROCESS, warden[0], 19)  # its end takes longer: its templates are seen to be gone before it is
     os.kill(warden[0], signal.SIGKILL)
     rest = own_server.box.finish(going, patience=10)
     assert rest.returncode != 0 and b"lost" in rest.err, rest.explain()
@@ -617,6 +618,16 @@ def test_a_warden_that_is_killed(own_server):
     traces = Traces(own_server)
     assert own_server.stop() == 0
     traces.assert_gone()
+
+
+@pytest.mark.parametrize("msec", [0, 1, 3, 10, 30])
+def test_a_warden_that_is_killed_while_a_template_is_started(own_server, msec):
+    """Another that serves takes its place, and not one that nobody can reach."""
+    warden = next(p for p, name in children(own_server.process.pid) if name == "glovebox-warden" and process_stat(p)[1][1] == str(own_server.process.pid))
+    os.kill(template_pid(own_server), signal.SIGKILL)
+    time.sleep(msec / 1000)
+    os.kill(warden, signal.SIGKILL)
+    assert wait_until(own_server.is_warm, 15, 0.1), own_server.errors()
 
 
 def test_killed_by_sigkill(warm_box):

@@ -168,6 +168,7 @@ static struct {
         struct warden_process process; /* nobody: somebody else's */
         pid_t owner; /* the process that started it: a fork of ours has no say */
         bool own;    /* it is never somebody else's */
+        bool serves; /* it listens: one that does not is no substitute */
 } shared = {.mutex = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .process = {.pidfd = -1}};
 
 /* Connects to the warden that `glovebox warm` keeps for this user. Whose socket it is was settled by the directory it is
@@ -201,6 +202,8 @@ static int find_shared(gb_error *err)
 {
         if (is_alive(shared.socket))
                 return 0;
+        if (shared.serves)
+                return error_set(err, GB_E_LOST, EPIPE, "the warden that serves the templates has ended");
         if (shared.socket >= 0 && is_ours(&shared.process))
                 warden_end(&shared.socket, &shared.process);
         shared.socket = safe_close(shared.socket);
@@ -240,6 +243,7 @@ int warden_serve(int listen_fd, gb_error *err)
         pthread_mutex_lock(&shared.mutex);
         shared.owner = getpid();
         int r = warden_spawn(fd, &shared.socket, &shared.process, err);
+        shared.serves = r == 0;
         pthread_mutex_unlock(&shared.mutex);
         return r;
 }
@@ -316,6 +320,7 @@ void warden_forget(void)
                 warden_end(&shared.socket, &shared.process);
         shared.socket = safe_close(shared.socket);
         shared.process = WARDEN_NOBODY;
+        shared.serves = false;
         pthread_mutex_unlock(&shared.mutex);
 }
 
