@@ -149,8 +149,8 @@ void setup_raise_loopback(const struct setup *s)
 }
 
 /* A sibling of ours: its parent is the warden. Returns like fork(); the parent's end of a socket to
- * the child, or the child's, is in *ret_socket. */
-static pid_t clone_sibling(const struct setup *s, uint32_t frame_kind, int *ret_socket)
+ * the child, or the child's, is in *ret_socket. ret_pidfd: for the parent; NULL: it wants none. */
+static pid_t clone_sibling(const struct setup *s, uint32_t frame_kind, int *ret_socket, int *ret_pidfd)
 {
         int pair[2], pidfd = -1;
         struct clone_args args = {
@@ -165,7 +165,10 @@ static pid_t clone_sibling(const struct setup *s, uint32_t frame_kind, int *ret_
         safe_close(pair[pid == 0 ? 0 : 1]);
         if (pid > 0) {
                 send_frame(s, frame_kind, (uint32_t)pid, &pidfd, 1);
-                safe_close(pidfd);
+                if (ret_pidfd)
+                        *ret_pidfd = pidfd;
+                else
+                        safe_close(pidfd);
                 /* Only now does it have a keeper: should we die before, it ends at the end of its socket. */
                 setup_check(s, negative((int)write(*ret_socket, "k", 1)), "hand over a process of the box");
         }
@@ -181,12 +184,11 @@ static _noreturn_ void pass_on_failure(const struct setup *s, const struct setup
 }
 
 /* Starts init; returns a socket through which its /proc comes, and which ends when it is locked in. */
-static int start_init(const struct setup *s, pid_t *ret_pid)
+static int start_init(const struct setup *s, int *ret_pidfd)
 {
         int socket;
 
-        *ret_pid = clone_sibling(s, SETUP_INIT, &socket);
-        if (*ret_pid == 0)
+        if (clone_sibling(s, SETUP_INIT, &socket, ret_pidfd) == 0)
                 runner_init(socket, s->socket, !(s->layers_off & BOX_LAYER_SECCOMP));
         return socket;
 }
@@ -208,7 +210,7 @@ static pid_t start_program(const struct setup *s, bool entering, int *ret_socket
                 .seccomp = !(s->layers_off & BOX_LAYER_SECCOMP), .capabilities = !(s->layers_off & BOX_LAYER_CAPABILITIES),
                 .template = s->is_template, .files = entering,
         };
-        pid_t pid = clone_sibling(s, SETUP_PROGRAM, ret_socket);
+        pid_t pid = clone_sibling(s, SETUP_PROGRAM, ret_socket, NULL);
 
         if (pid == 0)
                 runner_program(*ret_socket, layers);
@@ -378,15 +380,15 @@ static void pin_program(const struct setup *s, const struct box_spec *spec, pid_
 
 /* Init is tied to the warden from when it is locked in. A warden that died before sends it no signal any more, and a process that the warden was
  * just starting may have held its end of our socket open, so that init saw no end; but whose child we are is certain. */
-static void end_orphan(const struct setup *s, pid_t init)
+static void end_orphan(const struct setup *s, int init_pidfd)
 {
-        if (init == 0 || getppid() == s->warden)
+        if (init_pidfd < 0 || getppid() == s->warden)
                 return;
-        kill(init, SIGKILL);
+        sys_pidfd_send_signal(init_pidfd, SIGKILL); /* its number may be another's by now: who inherited it reaps it */
         _exit(1);
 }
 
-static void wait_for_init(const struct setup *s, pid_t pid, int socket)
+static void wait_for_init(const struct setup *s, int pidfd, int socket)
 {
         struct setup_frame frame = {0};
         int fds[BOX_FDS_MAX], n_fds;
@@ -394,7 +396,7 @@ static void wait_for_init(const struct setup *s, pid_t pid, int socket)
         ssize_t n = message_receive(socket, 0, &frame, sizeof(frame), fds, &n_fds);
         if (n != 0)
                 pass_on_failure(s, &frame, n);
-        end_orphan(s, pid);
+        end_orphan(s, pidfd);
 }
 
 static void order_program(const struct setup *s, const struct setup_order *order, const struct setup_fds *given, int socket, int ruleset)
@@ -428,7 +430,7 @@ static void start_foreman(const struct setup *s, int socket)
 {
         int link;
 
-        if (clone_sibling(s, SETUP_FOREMAN, &link) == 0) {
+        if (clone_sibling(s, SETUP_FOREMAN, &link, NULL) == 0) {
                 char kept;
                 if (read(link, &kept, 1) != 1)
                         _exit(1);
@@ -450,12 +452,12 @@ static struct setup keep_socket(const struct setup *given)
         return s;
 }
 
-static void receive_order(const struct setup *s, pid_t init, struct setup_order *ret, struct setup_fds *ret_fds)
+static void receive_order(const struct setup *s, int init_pidfd, struct setup_order *ret, struct setup_fds *ret_fds)
 {
         int r = setup_order_receive(s->socket, ret, ret_fds);
 
         if (r == -EPIPE) {
-                end_orphan(s, init);
+                end_orphan(s, init_pidfd);
                 _exit(0); /* the warden has no use for us */
         }
         if (r < 0)
@@ -495,8 +497,7 @@ _noreturn_ void setup_main(const struct setup *given)
 
         take_identity(s);
         setup_check(s, negative(unshare(CLONE_NEWPID | CLONE_NEWCGROUP)), "make a pid namespace");
-        pid_t init_pid;
-        int init = start_init(s, &init_pid);
+        int init_pidfd = -1, init = start_init(s, &init_pidfd);
         if (s->is_template)
                 skip_number();
         pid_t pid = start_program(s, false, &program);
@@ -507,9 +508,9 @@ _noreturn_ void setup_main(const struct setup *given)
         int proc = receive_proc(s, init);
         open_namespaces_by_path();
 
-        receive_order(s, init_pid, &order, &fds);
+        receive_order(s, init_pidfd, &order, &fds);
         int ruleset = setup_build(s, &order, &fds, proc, root);
-        wait_for_init(s, init_pid, init);
+        wait_for_init(s, init_pidfd, init);
         if (order.session)
                 _exit(0); /* the waiting program sees the end of its socket and ends */
         if (order.is_template)
@@ -540,7 +541,7 @@ _noreturn_ void setup_enter(const struct setup *given, const struct setup_door *
         const struct setup kept = keep_socket(given), *s = &kept;
         take_identity(s);
         pid_t pid = start_program(s, true, &program);
-        receive_order(s, 0, &order, &fds);
+        receive_order(s, -1, &order, &fds);
         (void)setup_map_payload(s, fds.payload); /* the program will trust it */
         let_go(s, &order, &fds, pid, program, fds.ruleset);
 }
