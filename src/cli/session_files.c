@@ -136,13 +136,13 @@ static int copy_body(struct files_call *f, const char *file, int fd, uint64_t *r
 static int copy_to_file(struct files_call *f, const char *file, uint64_t *ret_bytes, gb_error *err)
 {
         _cleanup_close_ int fd = open_output(file, err);
-        struct stat st;
+        struct stat ours, there;
 
         if (fd < 0)
                 return fd;
         int r = copy_body(f, file, fd, ret_bytes, err);
-        /* A part of it would look like the whole. */
-        if (r < 0 && lstat(file, &st) == 0 && S_ISREG(st.st_mode))
+        /* A part of it would look like the whole; but what somebody else has put there meanwhile is his. */
+        if (r < 0 && fstat(fd, &ours) == 0 && S_ISREG(ours.st_mode) && lstat(file, &there) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
                 (void)unlink(file);
         return r;
 }
