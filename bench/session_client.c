@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program that uses sessions would do, timed, for sessions.py: the public C API and nothing else. It takes
+ * What a program that uses sessions would do, timed, for sessions.py and backends.py: the public C API and nothing else. It takes
  * orders as lines on standard input and answers each with one line of JSON, so that others can be measured between them.
  *
- *   session_client TEMPLATE
+ *   session_client TEMPLATE [KEY=VALUE...]
+ *
+ * TEMPLATE may be empty: none. Keys are those of the policy.
  *
  *   fresh COUNT PAUSE      sleeps PAUSE, opens a session, runs a line in a context, closes it
  *   once COUNT PAUSE       the same, but the line is a program of its own
@@ -157,7 +159,7 @@ static void check_template(void)
         bool data = strncmp(template_name, "python-data", strlen("python-data")) == 0;
 
         open_one(&h, phases);
-        run_one(h.context, data ? "import sys; print([m for m in ('numpy', 'pandas', 'matplotlib') if m not in sys.modules])"
+        run_one(h.context, template_name[0] == '\0' ? "print([])" : data ? "import sys; print([m for m in ('numpy', 'pandas', 'matplotlib') if m not in sys.modules])"
                                 : "import sys; print([m for m in ('json', 'asyncio') if m not in sys.modules])", "[]\n");
         gb_session_close(h.session);
 }
@@ -312,17 +314,33 @@ static void raise_descriptor_limit(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* "backend=docker" */
+static void set_value(const char *text)
+{
+        const char *equals = strchr(text, '=');
+        gb_error err = {0};
+        char key[64];
+
+        if (!equals || (size_t)(equals - text) >= sizeof(key))
+                die("'%s' is not KEY=VALUE", text);
+        snprintf(key, sizeof(key), "%.*s", (int)(equals - text), text);
+        if (gb_policy_set(policy, key, equals + 1, &err) < 0)
+                die("%s", err.message);
+}
+
 int main(int argc, char **argv)
 {
         gb_error err = {0};
         char line[128];
 
-        if (argc != 2)
+        if (argc < 2)
                 die("name a template");
         template_name = argv[1];
         raise_descriptor_limit();
         if (gb_policy_load(NULL, NULL, &policy, &err) < 0)
                 die("%s", err.message);
+        for (int i = 2; i < argc; i++)
+                set_value(argv[i]);
         uint64_t start = now_nsec();
         check_template();
         printf("{\"version\":\"%s\",\"ready_nsec\":%" PRIu64 "}\n", gb_version(), now_nsec() - start);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/bench.sh run|sessions|server [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
+# tools/bench.sh run|sessions|server|backends [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,6 +21,7 @@ sessions | server)
         packages_install python3-numpy python3-pandas python3-matplotlib python3-scipy python3-sklearn \
                 python3-jupyter-client python3-ipykernel
         ;;
-*) die "bench: there is no benchmark '$which': run, sessions, server" ;;
+backends) packages_install podman runsc mmdebstrap ;;
+*) die "bench: there is no benchmark '$which': run, sessions, server, backends" ;;
 esac
 exec "$python" "bench/$which.py" "$@"

@@ -9,15 +9,17 @@ allowed() {
         case $1 in
         base) echo "glovebox/error.h" ;;
         kernel | policy) echo "base" ;;
+        image) echo "base policy" ;;
         runner) echo "base kernel warden/protocol.h" ;;
+        agent) echo "base kernel engine/files.h engine/files_wire.h" ;;
         warden) echo "base kernel runner glovebox/error.h" ;;
-        backend) echo "base kernel policy warden/protocol.h" ;;
+        backend) echo "base kernel policy client http agent/wire.h warden/protocol.h" ;;
         engine) echo "base policy backend/backend.h" ;;
-        lib) echo "base kernel policy backend engine glovebox" ;;
+        lib) echo "base kernel policy image backend engine glovebox" ;;
         http | journal) echo "base" ;;
         client) echo "base http" ;;
-        server) echo "base policy engine backend/backend.h http journal" ;;
-        cli) echo "base kernel policy backend engine glovebox client runner/probe.h" ;;
+        server) echo "base policy image engine backend/backend.h http journal" ;;
+        cli) echo "base kernel policy image backend engine glovebox client runner/probe.h" ;;
         *) echo "" ;;
         esac
 }

@@ -17,7 +17,7 @@ declare -A packages=(
         [fuzz]="$build libcmocka-dev clang"
         [bench]="$build python3 bubblewrap firejail runc docker.io"
         [soak]="$build python3 python3-pytest"
-        [vm]="$build qemu-system-x86 e2fsprogs python3"
+        [vm]="$build qemu-system-x86 e2fsprogs python3 apparmor"
         [demo]="$build python3 python3-matplotlib"
 )
 unset build

@@ -60,7 +60,7 @@ typedef struct gb_run_options {
         const char *name;         /* file name of the code inside, without '/'; NULL: the language's own */
         const char *const *args;  /* arguments of the program, NULL-terminated; NULL: none */
         const char *workspace;    /* directory of the host to work in; NULL: a private one that goes with the run */
-        const char *rootfs;       /* root directory of an image; NULL: the host's /usr, read-only */
+        const char *rootfs;       /* root directory of an image; NULL: that of the policy's `image`, or the host's /usr, read-only */
         int stdin_fd;             /* what the program reads; -1: nothing. Stays the caller's */
         int cancel_fd;            /* an eventfd: adding 1 interrupts the program, once more kills it; -1: none */
 
@@ -96,7 +96,7 @@ typedef struct gb_session_options {
         const char *template_name; /* what Python is forked from, already warm: "python-data". NULL: "python", when the policy
                                     * has warm: true; "": none */
         const char *workspace;     /* directory of the host to work in; NULL: a private one that goes with the session */
-        const char *rootfs;        /* root directory of an image; NULL: that of the template, else the host's /usr */
+        const char *rootfs;        /* root directory of an image; NULL: that of the policy's `image` or of the template, else the host's /usr */
 } gb_session_options;
 
 #define GB_SESSION_OPTIONS_INIT \

@@ -115,6 +115,8 @@ struct backend_program;
 struct separation {
         uid_t uid; /* who it will be */
         gid_t gid;
+        gid_t groups[1]; /* that it keeps besides */
+        size_t n_groups;
         /* Called when that helper has been started, while this process still has its rights: for what the helper is not to know. May be NULL. */
         int (*between)(void *data, gb_error *err);
         /* Called when the process has ended, by the helper that keeps the privilege; it holds the descriptors until then. */
@@ -131,6 +133,9 @@ struct backend {
         /* Root becomes an ordinary user for good, and a helper starts from then on what needs privilege. Before any thread, and before anything was
          * started. When it fails the process must end. NULL: there is nothing to separate. */
         int (*separate)(const struct separation *separation, gb_error *err);
+        /* Before that, as root, for a backend whose rights are those of a group: the group that the process is to keep. Finds later what root has found now.
+         * NULL: there is none to keep. */
+        int (*keep_access)(gid_t *ret, gb_error *err);
         /* Readable when that helper has ended: what has been started goes on, and nothing new can be; -1: there is none. */
         int (*separated_fd)(void);
         /* What this policy would have on this host, or why it cannot have it. Nothing is started. */
@@ -153,11 +158,14 @@ struct backend {
         /* Builds the box and waits until it stands: milliseconds. */
         int (*session_open)(const struct session_request *request, struct controls *ret_controls,
                             struct backend_session **ret, gb_error *err);
-        /* The workspace, to be looked at from outside (fstatfs); borrowed. */
+        /* The workspace, to be looked at from outside (fstatfs); borrowed. -1: it cannot be, and session_usage() counts it. */
         int (*session_workspace)(const struct backend_session *session);
         /* The workspace to read and write files in: a directory (borrowed), and whose file system identity to take for that. GB_E_UNENFORCEABLE where the host
          * cannot give it. From any thread. */
         int (*session_files)(struct backend_session *session, int *ret_fd, uid_t *ret_uid, gid_t *ret_gid, gb_error *err);
+        /* NULL, or: a stream to a server of files inside (engine/files_wire.h), for a workspace that cannot be opened from here; the caller's, one operation long. From
+         * any thread. */
+        int (*session_dial)(struct backend_session *session, gb_error *err);
         int (*session_usage)(struct backend_session *session, struct box_usage *ret, gb_error *err);
         /* Readable when the session has ended by itself (its init was killed, say). */
         int (*session_event_fd)(const struct backend_session *session);
@@ -178,6 +186,9 @@ struct backend {
         void (*program_settle)(struct backend_program *program);
         void (*program_stop)(struct backend_program *program); /* SIGKILL, also to what it started */
         void (*program_free)(struct backend_program *program); /* ends it if it still lives */
+
+        /* Removes what processes left behind that are dead, if that outlives them; NULL: it does not. May take seconds. From any thread. */
+        void (*sweep)(void);
 
         const struct backend_warm *warm; /* NULL: templates are this process's own affair */
 };
@@ -204,6 +215,11 @@ struct backend_warm {
         void (*end)(void);
 };
 
-extern const struct backend backend_native;
+extern const struct backend backend_native, backend_docker;
+
+/* The one that a policy asks for. */
+const struct backend *backend_for(const struct policy *policy);
+/* Each has what dead processes of it left behind removed. */
+void backends_sweep(void);
 
 #endif

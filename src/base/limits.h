@@ -58,12 +58,25 @@
 #define FILE_AFTER_USEC 10000000ULL       /* a file that a client reads goes on after the end of its session */
 #define FILE_WALK_DEPTH_MAX 128           /* directories nested deeper are not put into an archive */
 #define FILE_REMOVE_USEC 30000000ULL      /* for a directory with all that is in it to be removed */
+#define REMOTE_QUIET_USEC 30000000ULL     /* without a byte from the server of files in a box; then the operation is lost */
+#define REMOTE_MEMORY_BYTES (1 * MIB)     /* a file copied out of a box is kept in memory, a larger one on disk */
 
 /* Archives that are unpacked: the program that reads them */
 #define ARCHIVE_ENTRIES_MAX 262144        /* files and directories of one */
 #define ARCHIVE_MEMORY_BYTES (512 * MIB)  /* its memory */
 #define ARCHIVE_CPU_SECONDS 120           /* its processor time */
 #define ARCHIVE_SILENCE_USEC 60000000ULL  /* without a word from it; then it is ended */
+
+/* Images */
+#define IMAGES_MAX 4096                   /* of a store, that are listed */
+#define IMAGE_BYTES_MAX (16 * GIB)        /* files of one that is imported or built, and an archive of one */
+#define IMAGE_ENTRIES_MAX 2000000         /* files, directories and links of one */
+#define IMAGE_DEPTH_MAX 128               /* directories nested in each other */
+#define IMAGE_LAYERS_MAX 256              /* layers of one */
+#define IMAGE_JSON_BYTES_MAX (4 * MIB)    /* an index, a manifest or a configuration */
+#define IMAGE_ABOUT_BYTES_MAX (64 * KIB)  /* what the store says about one */
+#define IMAGE_CPU_SECONDS 3600            /* processor time of the program that reads one */
+#define IMAGE_CONTEXT_BYTES_MAX (16 * MIB) /* files that an engine builds one from */
 
 /* Numbers for who watches */
 #define METRICS_BYTES_MAX (1 * MIB)       /* the text for Prometheus */
@@ -87,6 +100,16 @@
 #define CLIENT_ANSWER_USEC 120000000ULL   /* for the server to answer what waits for no run */
 #define CLIENT_SLOW_MSEC 5000             /* after which the user is told that it has not answered yet */
 #define CLIENT_PAGES_MAX 100              /* pages of a list, of 1000 items each */
+
+/* An engine for containers (Docker, Podman) */
+#define ENGINE_ANSWER_BYTES_MAX (8 * MIB) /* an answer in JSON, or one value of a stream of them */
+#define ENGINE_JSON_DEPTH_MAX 64          /* nested values of it */
+#define ENGINE_JSON_NODES_MAX 262144      /* keys and values of it, about */
+#define ENGINE_EARLY_BYTES_MAX (256 * KIB) /* of a stream, that come together with its head */
+#define ENGINE_CONFIG_BYTES_MAX (1 * MIB) /* ~/.docker/config.json, or a context's meta.json */
+#define ENGINE_CONTEXTS_MAX 256           /* contexts that are looked at to find one */
+#define ENGINE_SILENCE_USEC 60000000ULL   /* of an engine that sends an image */
+#define ENGINE_RETRY_USEC 1000000ULL      /* after an engine could not be reached it is not tried again for so long */
 
 /* Connections of the server */
 #define READ_BYTES (64 * KIB)             /* one read from a client */
@@ -142,6 +165,10 @@
 #define STDIN_LOOK_USEC 100000ULL         /* whether its client is still there, who waits for that */
 #define STDIN_WAIT_USEC 10000000ULL       /* for an interactive run to take what was sent to it */
 #define STOP_RUNS_USEC 10000000ULL        /* for runs to end when the server does, after they were killed */
+
+/* Names of what an engine has */
+#define RUNTIME_NAME_MAX 63               /* characters of a runtime's name */
+#define IMAGE_REFERENCE_MAX 255           /* characters of an image's name, with registry, tag or digest */
 
 /* The end of a run */
 #define INTERRUPT_GRACE_USEC 2000000ULL   /* from the interrupt to the kill */

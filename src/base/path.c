@@ -70,7 +70,13 @@ int path_libexec(const char *name, char **ret)
                 return join(GLOVEBOX_LIBEXECDIR, name, ret);
 
         /* In the build tree each helper lies in the directory of its part. */
-        const char *part = strcmp(name, "glovebox-probe") == 0 ? "runner" : strcmp(name, "glovebox-server") == 0 || strcmp(name, "glovebox-archive") == 0 ? "server" : "warden";
+        static const char *const parts[][2] = {
+                {"glovebox-agent", "agent"}, {"glovebox-archive", "server"}, {"glovebox-probe", "runner"}, {"glovebox-server", "server"},
+        };
+        const char *part = "warden";
+        for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+                if (strcmp(name, parts[i][0]) == 0)
+                        part = parts[i][1];
         char *path;
         if (asprintf(&path, "%s/src/%s/%s", GLOVEBOX_BUILD_ROOT, part, name) < 0)
                 return -ENOMEM;
@@ -84,6 +90,15 @@ int path_runner(const char *name, char **ret)
 
         if (!dir)
                 dir = runs_from_build_tree() ? GLOVEBOX_BUILD_ROOT "/src/runner/python" : GLOVEBOX_DATADIR "/runner";
+        return join(dir, name, ret);
+}
+
+int path_recipe(const char *name, char **ret)
+{
+        const char *dir = env_dir("GLOVEBOX_RECIPES_DIR");
+
+        if (!dir)
+                dir = runs_from_build_tree() ? GLOVEBOX_SOURCE_CONFDIR "/../images" : GLOVEBOX_DATADIR "/images";
         return join(dir, name, ret);
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/utf8.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +10,7 @@
 #define QUOTED_TAIL 6
 #define QUOTED_PATH_BYTES 80
 
-/* What a terminal shows as itself: no controls, nothing that reorders a line. */
-static bool is_printable(uint32_t c)
+bool quote_is_printable(uint32_t c)
 {
         if (c < 0x20 || (c >= 0x7f && c < 0xa0))
                 return false;
@@ -31,7 +29,7 @@ static size_t add_escaped(struct quoted *q, size_t used, const char *text, bool 
                 uint32_t c;
                 size_t n = utf8_decode(text, left, &c), size;
 
-                if (n > 0 && is_printable(c)) {
+                if (n > 0 && quote_is_printable(c)) {
                         bool escaped = in_quotes && (c == '"' || c == '\\');
                         size = (size_t)snprintf(piece, sizeof(piece), "%s%.*s", escaped ? "\\" : "", (int)n, text);
                 } else {

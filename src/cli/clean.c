@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 
+#include "backend/backend.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -140,6 +141,8 @@ int command_clean(const struct command *command, const struct arguments *argumen
         int r = clean_groups(&c, &err);
         if (r == 0)
                 r = clean_sockets(&c, &err);
+        if (r == 0 && !c.dry_run)
+                backends_sweep();
         if (r == 0 && arguments_has(arguments, OPT_JSON)) {
                 _cleanup_json_ json_t *whole = json_pack("{s:b, s:O}", "dry_run", c.dry_run, c.dry_run ? "found" : "removed", found);
                 return output_json(whole);

@@ -25,8 +25,8 @@
 #define ROW_ALLOW_WEAKER                                                                             \
         {.id = OPT_ALLOW_WEAKER, .key = "allow_weaker", .name = "allow-weaker",                      \
          .value = VALUE_REQUIRED, .placeholder = "CONTROL", .env = "GLOVEBOX_ALLOW_WEAKER",          \
-         .help = "run even if this host can enforce the control only in part: landlock, memory, "    \
-                 "pids, cpu, or cgroup for the last three; may be repeated, or a list with commas",  \
+         .help = "run even if this host can enforce the control only in part: landlock, runtime, "   \
+                 "memory, pids, cpu, or cgroup for the last three; may be repeated, or a list with commas",  \
          .completion = COMPLETE_CONTROL}
 #define ROW_TEMPLATE(text, otherwise)                                                                \
         {.id = OPT_TEMPLATE, .name = "template", .value = VALUE_REQUIRED, .placeholder = "NAME",     \
@@ -55,6 +55,7 @@
          .env = "GLOVEBOX_USER", .help = "identity in the box, never 0", .fallback = "1000:1000"}
 
 #include "cli/commands_service.h"
+#include "cli/commands_image.h"
 
 static const struct option run_options[] = {
         {.id = OPT_CODE, .letter = 'c', .value = VALUE_REQUIRED, .placeholder = "CODE",
@@ -179,6 +180,7 @@ static const struct command_example repl_examples[] = {
 static const struct command_example doctor_examples[] = {
         {"glovebox doctor", "what this host can enforce, and what to do about the rest"},
         {"glovebox doctor --json", "the same for machines"},
+        {"glovebox doctor --backend docker", "what a run in a container would have"},
         {NULL, NULL},
 };
 
@@ -252,7 +254,7 @@ const struct command commands[] = {
         {.name = "doctor", .usage = "", .summary = "say what this host can enforce",
          .description = "Looks at the kernel and the rights of the caller, and says for each control whether a run "
                         "would have it, how, and what to do where it is missing.",
-         .options = SET(doctor_options, false), .examples = doctor_examples, .function = command_doctor},
+         .options = SET(doctor_options, true), .examples = doctor_examples, .function = command_doctor},
         {.name = "verify", .usage = "", .summary = "prove the isolation on this host",
          .description = "Runs programs that try to break each control in a real box, and says which were held.",
          .options = SET(verify_options, false), .examples = verify_examples, .function = command_verify},
@@ -333,6 +335,28 @@ const struct command commands[] = {
                         "new directory here. push SESSION DIRECTORY [PATH]: what is in a directory here into it. Links are not carried.",
          .options = SET(session_files_options, false), .words_max = WORDS_MANY, .completion = COMPLETE_WORDS,
          .words = "ls get put rm pull push", .examples = session_files_examples, .function = command_session_files},
+        {.name = "image", .sub = "build", .usage = "NAME", .summary = "build an image",
+         .description = "Builds an image from what the installation has for NAME: a root file system for native runs (by mmdebstrap, from the package sources of this host), or "
+                        "an image of an engine. What a native build has fetched is kept, so that one that was interrupted goes on from there; at its end the image is "
+                        "tried in a box.",
+         .options = SET(image_build_options, false), .words_max = 1, .completion = COMPLETE_WORDS, .words = "glovebox-python glovebox-python-data",
+         .examples = image_build_examples, .function = command_image_build},
+        {.name = "image", .sub = "list", .usage = "", .summary = "list images",
+         .description = "Lists the images of the store, or of an engine.",
+         .options = SET(image_list_options, false), .examples = image_list_examples, .function = command_image_list},
+        {.name = "image", .sub = "rm", .usage = "NAME...", .summary = "remove images of the store",
+         .description = "Removes images of the store. What runs from one meanwhile loses its files.",
+         .options = SET(image_rm_options, false), .words_max = WORDS_MANY, .examples = image_rm_examples, .function = command_image_rm},
+        {.name = "image", .sub = "import", .usage = "FILE|DIR|- NAME", .summary = "make an image from an archive",
+         .description = "Reads an OCI layout (a directory, or a tar of it), an archive of 'docker save', or a tar of a root file system, each perhaps compressed by gzip or "
+                        "zstd; - is standard input. Digests are compared, set-user-id bits are removed, devices are left out, and an archive with anything hostile in it "
+                        "is refused. An image of that name is replaced.",
+         .options = SET(image_import_options, false), .words_max = 2, .completion = COMPLETE_FILE, .examples = image_import_examples,
+         .function = command_image_import},
+        {.name = "image", .sub = "export", .usage = "NAME [FILE|-]", .summary = "write an image as an archive",
+         .description = "Writes a tar of the root file system, or with --oci an OCI layout; to standard output without FILE.",
+         .options = SET(image_export_options, false), .words_max = 2, .completion = COMPLETE_FILE, .examples = image_export_examples,
+         .function = command_image_export},
         {.name = "clean", .usage = "", .summary = "remove what killed processes have left",
          .description = "Removes control groups and sockets of this user's glovebox whose makers have died without a chance to do it themselves, as after "
                         "kill -9. What belongs to a living process, and files of users, are never touched.",
@@ -352,7 +376,7 @@ const struct command commands[] = {
         {.name = "help", .usage = "[VERB | exit-codes]", .summary = "explain a verb, or the exit statuses",
          .description = "Shows all about one verb; without one, the list of verbs.", .options = SET(help_options, false),
          .words_max = 2, .completion = COMPLETE_WORDS,
-         .words = "run repl doctor verify languages templates warm serve token audit ps stats top logs session clean policy completion "
+         .words = "run repl doctor verify languages templates warm serve token audit ps stats top logs session image clean policy completion "
                   "exit-codes", .examples = help_examples,
          .function = command_help},
 };

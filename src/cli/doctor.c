@@ -31,18 +31,9 @@ static void diagnosis_done(struct diagnosis *d)
         policy_free(d->policy);
 }
 
-/* Would a run be refused, and why? */
-static void admit(struct diagnosis *d)
+/* What admission of the native backend takes for granted, and the start of a box would find missing. */
+static void look_for_missing(struct diagnosis *d)
 {
-        struct box_request request = {.policy = d->policy, .workspace_fd = -1, .uid = BOX_ID, .gid = BOX_ID,
-                                      .stdio = {-1, -1, -1}};
-        struct native_host host;
-        struct box_spec spec = {0};
-
-        (void)native_host_probe(&host, false);
-        (void)native_admit(&host, &request, &spec, &d->controls, &d->refusal); /* the refusal tells */
-        native_host_done(&host);
-        /* What admission takes for granted, and the start of a box would find missing. */
         for (size_t i = 0; i < d->report.n; i++) {
                 const struct host_finding *f = &d->report.findings[i];
                 if (f->required && f->state == HOST_MISSING) {
@@ -51,6 +42,24 @@ static void admit(struct diagnosis *d)
                         return;
                 }
         }
+}
+
+/* Would a run be refused, and why? */
+static void admit(struct diagnosis *d)
+{
+        if (d->policy->backend != BACKEND_NATIVE) {
+                (void)backend_for(d->policy)->admit(d->policy, &d->controls, &d->refusal);
+                return;
+        }
+        struct box_request request = {.policy = d->policy, .workspace_fd = -1, .uid = BOX_ID, .gid = BOX_ID,
+                                      .stdio = {-1, -1, -1}};
+        struct native_host host;
+        struct box_spec spec = {0};
+
+        (void)native_host_probe(&host, false);
+        (void)native_admit(&host, &request, &spec, &d->controls, &d->refusal); /* the refusal tells */
+        native_host_done(&host);
+        look_for_missing(d);
 }
 
 static json_t *diagnosis_to_json(const struct diagnosis *d)
@@ -64,9 +73,9 @@ static json_t *diagnosis_to_json(const struct diagnosis *d)
                                                       host_state_name(f->state), "required", f->required, "found", f->found,
                                                       "means", f->means, "remedy", f->remedy));
         }
-        return json_pack("{s:b, s:o, s:{s:s, s:s}, s:o, s:o}", "enforceable", enforceable, "reason",
+        return json_pack("{s:b, s:o, s:{s:s, s:s, s:s}, s:o, s:o}", "enforceable", enforceable, "reason",
                          enforceable ? json_null() : json_string(d->refusal.message), "policy", "trust", d->policy->trust, "origin",
-                         d->policy->origin, "checks", list, "controls", controls_to_json(&d->controls));
+                         d->policy->origin, "backend", backend_kind_name(d->policy->backend), "checks", list, "controls", controls_to_json(&d->controls));
 }
 
 static const char *colour_of(enum host_state state, bool colours)
@@ -95,7 +104,8 @@ static int write_controls(struct buffer *out, const struct diagnosis *d, bool co
 {
         static const enum host_state states[] = {[CONTROL_UNKNOWN] = HOST_MISSING, [CONTROL_ENFORCED] = HOST_OK,
                                                  [CONTROL_WEAKER] = HOST_WEAKER, [CONTROL_OFF] = HOST_MISSING};
-        int r = buffer_printf(out, "\nA run under the policy \"%s\" of %s, once admitted, has:\n", d->policy->trust, d->policy->origin);
+        int r = buffer_printf(out, "\nA run under the policy \"%s\" of %s with the backend %s, once admitted, has:\n", d->policy->trust, d->policy->origin,
+                              backend_kind_name(d->policy->backend));
 
         for (int i = 0; i < CONTROL_COUNT && r == 0; i++) {
                 const struct control_status *s = &d->controls.status[i];

@@ -56,4 +56,5 @@ void host_examine(struct host_report *ret)
         ret->n = 0;
         run_checks(ret, host_kernel_checks, n_host_kernel_checks);
         run_checks(ret, host_service_checks, n_host_service_checks);
+        host_examine_engine(ret);
 }

@@ -31,7 +31,7 @@ struct host_report {
         size_t n;
 };
 
-/* Runs all checks, in about 50 ms; a container engine that does not answer costs one second. */
+/* Runs all checks, in about 50 ms; a container engine that does not answer costs five seconds. */
 void host_examine(struct host_report *ret);
 
 const char *host_state_name(enum host_state state);
@@ -47,6 +47,9 @@ struct host_check {
 
 extern const struct host_check host_kernel_checks[], host_service_checks[];
 extern const size_t n_host_kernel_checks, n_host_service_checks;
+
+/* Those of a container engine: as many as there is something to say about. */
+void host_examine_engine(struct host_report *ret);
 
 /* Each sets the state and the text found; then what is to be done, or what it means here. */
 void host_found(struct host_finding *f, enum host_state state, const char *format, ...)

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "kernel/apparmor.h"
 #include "kernel/cgroup.h"
 #include "kernel/landlock.h"
 #include "kernel/mount.h"
@@ -254,15 +255,21 @@ static void check_seccomp(struct host_finding *f)
 
 static void check_apparmor(struct host_finding *f)
 {
-        char enabled[16];
+        int native = apparmor_is_loaded(APPARMOR_NATIVE), container = apparmor_is_loaded(APPARMOR_CONTAINER);
 
-        read_line("/sys/module/apparmor/parameters/enabled", enabled, sizeof(enabled));
-        if (enabled[0] == 'Y' && access("/sys/kernel/security/apparmor", F_OK) == 0)
-                host_found(f, HOST_OK, "on");
-        else if (enabled[0] == 'Y')
-                host_found(f, HOST_INFO, "on, but securityfs is not mounted");
-        else
-                host_found(f, HOST_INFO, "not on this host");
+        if (!apparmor_is_enabled()) {
+                host_found(f, HOST_INFO, "not enabled in this kernel");
+                host_remedy(f, "use a kernel with CONFIG_SECURITY_APPARMOR, and apparmor in the lsm= list of its command line");
+        } else if (native < 0) {
+                host_found(f, HOST_INFO, "on; which profiles are loaded cannot be seen: %s", strerror(-native));
+                host_remedy(f, "mount -t securityfs securityfs /sys/kernel/security");
+        } else if (apparmor_look() == APPARMOR_REFUSED) {
+                host_found(f, HOST_INFO, "on, and glovebox is confined itself: it may not change to " APPARMOR_NATIVE);
+        } else {
+                host_found(f, native && container ? HOST_OK : HOST_INFO, "on; " APPARMOR_NATIVE " is %sloaded, " APPARMOR_CONTAINER " is %sloaded",
+                           native ? "" : "not ", container ? "" : "not ");
+                host_remedy(f, "as root: apparmor_parser -r -W " GLOVEBOX_DATADIR "/apparmor/glovebox-*");
+        }
 }
 
 /* ---- file systems ---- */
@@ -443,7 +450,7 @@ const struct host_check host_kernel_checks[] = {
         {"cpu limit", "a box has its share of the processors and no more", check_cpu, false},
         {"landlock", "a second lock on files", check_landlock, false},
         {"seccomp", "only listed system calls reach the kernel", check_seccomp, true},
-        {"apparmor", "a further line around all processes; boxes do not depend on it", check_apparmor, false},
+        {"apparmor", "a further line around programs; boxes do not depend on it", check_apparmor, false},
         {"quota", "not used yet: what a run writes to the host is measured while it lasts", check_quota, false},
         {"overlay", "for images with a writable root; not used yet", check_overlay, false},
         {"idmapped mounts", "run by root, boxes have a user id of their own and files still belong to the caller", check_idmap, false},

@@ -25,12 +25,11 @@ static bool policy_row(const struct policy_option *row, struct option *ret)
                 .env = row->env,
                 .key = row->key,
                 .help = row->help,
-                .fallback = row->fallback,
+                .fallback = strcmp(row->fallback, NAME_DEFAULT) == 0 ? NULL : row->fallback, /* the help has said it */
         };
-        if (row->type == OPTION_NETWORK) {
+        ret->words = policy_option_words(row);
+        if (ret->words)
                 ret->completion = COMPLETE_WORDS;
-                ret->words = "none host";
-        }
         return true;
 }
 

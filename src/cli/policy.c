@@ -4,49 +4,14 @@
 #include "policy/policy.h"
 
 #include "base/json.h"
-#include "base/parse.h"
 #include "base/quote.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/settings.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-
-#define VALUE_TEXT_MAX 64
-
-static const char *network_name(enum network_mode mode)
-{
-        return mode == NETWORK_HOST ? "host" : "none";
-}
-
-/* The value of a row as the policy file would have it. */
-static const char *value_text(const struct policy *p, const struct policy_option *row, char buf[static VALUE_TEXT_MAX])
-{
-        const void *field = (const char *)p + row->offset;
-
-        if (row->fallback && strcmp(row->fallback, "none") == 0 && row->type == OPTION_DURATION &&
-            *(const uint64_t *)field == 0)
-                return "none";
-        switch (row->type) {
-        case OPTION_SIZE:
-                return format_size(*(const uint64_t *)field, buf);
-        case OPTION_DURATION:
-                return format_duration(*(const uint64_t *)field, buf);
-        case OPTION_CPUS:
-                return format_cpus(*(const uint64_t *)field, buf);
-        case OPTION_COUNT:
-                snprintf(buf, VALUE_TEXT_MAX, "%" PRIu64, *(const uint64_t *)field);
-                return buf;
-        case OPTION_BOOL:
-                return *(const bool *)field ? "true" : "false";
-        case OPTION_NETWORK:
-                return network_name(*(const enum network_mode *)field);
-        }
-        return "";
-}
 
 /* The value in its smallest unit, which its name in JSON tells. */
 static int set_value(json_t *object, const struct policy *p, const struct policy_option *row)
@@ -54,14 +19,14 @@ static int set_value(json_t *object, const struct policy *p, const struct policy
         static const char *const units[] = {[OPTION_SIZE] = "_bytes", [OPTION_DURATION] = "_usec",
                                             [OPTION_CPUS] = "_milli"};
         const void *field = (const char *)p + row->offset;
-        char name[96];
+        char name[96], text[POLICY_VALUE_MAX];
 
         snprintf(name, sizeof(name), "%s%s", row->key,
                  (size_t)row->type < ARRAY_SIZE(units) && units[row->type] ? units[row->type] : "");
         if (row->type == OPTION_BOOL)
                 return json_object_set_new(object, name, json_boolean(*(const bool *)field));
-        if (row->type == OPTION_NETWORK)
-                return json_object_set_new(object, name, json_string(network_name(*(const enum network_mode *)field)));
+        if (policy_option_is_word(row))
+                return json_object_set_new(object, name, json_string(policy_option_value(row, p, text)));
         return json_object_set_new(object, name, json_integer((json_int_t) * (const uint64_t *)field));
 }
 
@@ -98,11 +63,11 @@ static json_t *show_json(const struct policy *p)
 
 static int show_text(const struct policy *p, struct buffer *out)
 {
-        char buf[VALUE_TEXT_MAX];
+        char buf[POLICY_VALUE_MAX];
 
         int r = buffer_printf(out, "# %s, trust level %s\n", p->origin ? p->origin : "built-in", p->trust ? p->trust : "-");
         for (size_t i = 0; i < n_policy_options && r == 0; i++)
-                r = buffer_printf(out, "%s: %s\n", policy_options[i].key, value_text(p, &policy_options[i], buf));
+                r = buffer_printf(out, "%s: %s\n", policy_options[i].key, policy_option_value(&policy_options[i], p, buf));
         if (r == 0 && p->allow_weaker)
                 r = buffer_add_string(out, "allow_weaker:\n");
         for (int i = 0; i < CONTROL_COUNT && r == 0; i++)

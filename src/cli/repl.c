@@ -17,6 +17,7 @@
 #include "cli/settings.h"
 #include "cli/signals.h"
 #include "engine/warm.h"
+#include "image/choose.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ static void repl_done(struct repl *r)
         languages_free(r->languages);
         templates_free(r->templates);
         free(r->workspace);
+        free(r->root);
         if (r->cancel_fd >= 0)
                 close(r->cancel_fd);
 }
@@ -81,13 +83,21 @@ static int find_template(struct repl *r, const struct option_set *set, const str
 
         if (arguments_has(a, OPT_TEMPLATE) && !is_python)
                 return error_set(err, GB_E_USAGE, EINVAL, "--template is for Python, and --lang is %s: leave one of them out", r->language->name);
-        if (!is_python || (!name && (!r->policy->warm || r->options.rootfs || !warm_is_served())))
+        if (!is_python || (!name && (!r->policy->warm || r->policy->backend != BACKEND_NATIVE || r->options.rootfs || !warm_is_served())))
                 return 0;
         int e = templates_load(NULL, &r->templates, err);
         for (size_t i = 0; e == 0 && !name && i < r->templates->n; i++)
                 if (strcmp(r->templates->rows[i].name, TEMPLATE_DEFAULT) == 0)
                         r->options.template = &r->templates->rows[i];
         return e < 0 || !name ? e : template_by_name(r->templates, name, &r->options.template, err);
+}
+
+static int find_root(struct repl *r, const struct option_set *set, const struct arguments *a, gb_error *err)
+{
+        int e = image_choose(r->policy, arguments_get_or_env(set, a, OPT_ROOTFS), arguments_get_or_env(set, a, OPT_TEMPLATE), &r->root, err);
+
+        r->options.rootfs = r->root;
+        return e;
 }
 
 static int find_workspace(struct repl *r, const char *path, gb_error *err)
@@ -108,12 +118,13 @@ static int read_settings(struct repl *r, const struct option_set *set, const str
         r->json = arguments_has(a, OPT_JSON);
         r->quiet = arguments_has(a, OPT_QUIET);
         r->banner = !r->json && !arguments_has(a, OPT_NO_BANNER);
-        r->options.rootfs = arguments_get_or_env(set, a, OPT_ROOTFS);
         int e = settings_user(user ? user : USER_DEFAULT, &r->options.uid, &r->options.gid, err);
         if (e == 0)
                 e = settings_policy(set, a, &r->policy, err);
         if (e == 0)
                 e = find_language(r, a, err);
+        if (e == 0)
+                e = find_root(r, set, a, err);
         if (e == 0)
                 e = find_template(r, set, a, err);
         if (e == 0)

@@ -19,6 +19,7 @@ struct repl {
         struct templates *templates;
         const struct language *language;
         char *workspace; /* real path on the host; NULL: a private one */
+        char *root;      /* directory of the image or of --rootfs; NULL: the host's */
         struct session_options options;
 
         struct session *session; /* NULL: the next input opens one */

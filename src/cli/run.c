@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/quote.h"
 #include "engine/warm.h"
+#include "image/choose.h"
 #include "cli/command.h"
 #include "cli/run_server.h"
 #include "cli/settings.h"
@@ -22,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,6 +38,7 @@ struct parts {
         struct languages *languages;
         struct policy *policy;
         struct source source;
+        char *root; /* directory of the image or of --rootfs; NULL: the host's */
         struct run_request request; /* points into the others */
 };
 
@@ -45,6 +48,7 @@ static void parts_done(struct parts *p)
         languages_free(p->languages);
         policy_free(p->policy);
         source_done(&p->source);
+        free(p->root);
 }
 
 static int check_usage(const struct arguments *a, gb_error *err)
@@ -130,7 +134,7 @@ static int find_template(const struct option_set *set, const struct arguments *a
         const char *name = arguments_get_or_env(set, a, OPT_TEMPLATE);
         const struct language *l = request->language;
 
-        if (!name && (!served || !request->policy->warm || request->rootfs || !l->context || strcmp(l->context, TEMPLATE_DEFAULT) != 0))
+        if (!name && (!served || !request->policy->warm || request->policy->backend != BACKEND_NATIVE || request->rootfs || !l->context || strcmp(l->context, TEMPLATE_DEFAULT) != 0))
                 return 0;
         int r = templates_load(NULL, ret_all, err);
         if (r < 0)
@@ -216,7 +220,11 @@ static int run_here(const struct option_set *set, const struct arguments *a, boo
 {
         int r = p->request.code ? 0 : read_parts(set, a, true, p, err);
         if (r == 0)
-                r = find_template(set, a, served, &p->templates, &p->request, err);
+                r = image_choose(p->policy, p->request.rootfs, arguments_get_or_env(set, a, OPT_TEMPLATE), &p->root, err);
+        if (r < 0)
+                return r;
+        p->request.rootfs = p->root;
+        r = find_template(set, a, served, &p->templates, &p->request, err);
         if (r < 0)
                 return r;
         if (served && !p->request.template)

@@ -147,10 +147,19 @@ static int get_object(struct service *s, const struct remote *remote, bool whole
         return r;
 }
 
+/* What a server lets callers choose is its own affair: what it does not can be had here. */
+static bool has_choice(const json_t *body)
+{
+        const json_t *policy = json_object_get(body, "policy");
+
+        return json_object_get(policy, "backend") || json_object_get(policy, "runtime") || json_object_get(policy, "image");
+}
+
 /* A refusal before anything was begun, which says nothing about the run itself. */
 static bool may_be_done_here(const struct service *s, const struct remote *remote, const gb_error *err)
 {
-        return !s->named && !remote->run[0] && (err->code == GB_E_UNAVAILABLE || err->code == GB_E_TOO_LARGE);
+        return !s->named && !remote->run[0] &&
+               (err->code == GB_E_UNAVAILABLE || err->code == GB_E_TOO_LARGE || (err->code == GB_E_DENIED && has_choice(remote->body)));
 }
 
 static int execute(struct service *s, const struct arguments *a, const json_t *body, const struct policy *policy, int stdin_fd, bool *ret_here,

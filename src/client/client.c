@@ -87,6 +87,8 @@ static int write_head(struct client *c, const struct client_request *q)
                               c->address.authority, q->accept ? q->accept : "application/json");
         if (r == 0 && c->token)
                 r = buffer_printf(&c->head, "Authorization: Bearer %s\r\n", c->token);
+        if (r == 0 && q->upgrade)
+                r = buffer_printf(&c->head, "Connection: Upgrade\r\nUpgrade: %s\r\n", q->upgrade);
         if (r == 0 && q->type)
                 r = buffer_printf(&c->head, "Content-Type: %s\r\n", q->type);
         /* A request that has no body says so where one could be. */
@@ -105,6 +107,7 @@ int client_start(struct client *c, const struct client_request *request, gb_erro
                 return r;
         response_done(&c->response);
         response_init(&c->response);
+        c->response.foreign = c->foreign;
         c->body.size = c->taken = 0;
         c->request = *request;
         c->head_sent = c->body_sent = 0;
@@ -223,8 +226,9 @@ static int take_bytes(struct client *c, const char *bytes, size_t size, gb_error
                         return not_understood(c, (int)-n, err);
                 bytes += n;
                 size -= (size_t)n;
-                /* It does not want the rest of the request: that is not sent, and the connection is of no more use. */
-                if (client_has_head(c) && !c->sent_all) {
+                /* It does not want the rest of the request: that is not sent, and the connection is of no more use. One that is
+                 * not ours may tell of its progress before it has read everything. */
+                if (client_has_head(c) && !c->sent_all && (!c->foreign || c->response.status >= 300)) {
                         c->sent_all = true;
                         c->response.closes = true;
                 }
@@ -249,7 +253,7 @@ static int receive_some(struct client *c, gb_error *err)
                 if (n < 0)
                         return fail(c, errno, err);
                 if (n == 0)
-                        return fail(c, ECONNRESET, err);
+                        return response_end(&c->response) ? 0 : fail(c, ECONNRESET, err);
                 int r = take_bytes(c, buf, (size_t)n, err);
                 if (r < 0)
                         return r;

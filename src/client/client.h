@@ -21,12 +21,14 @@ struct client_request {
         const char *type;   /* of the body; NULL: there is none */
         const void *body;   /* borrowed until the answer has begun */
         size_t body_size;
+        const char *upgrade; /* the protocol to switch to; NULL: none */
         int body_fd;        /* with body NULL: body_size bytes of this file, from its beginning; borrowed as well */
 };
 
 struct client {
         struct client_address address;
         const char *token; /* borrowed; NULL: none. Never shown */
+        bool foreign;      /* the server is not ours: see client/response.h */
         int fd;            /* -1: not connected */
         bool connecting;
         bool sent_all;     /* of the request */

@@ -128,6 +128,8 @@ static int take_status(struct response *r, const char *line)
         if (strspn(digits, "0123456789") != 3 || (digits[3] != ' ' && digits[3] != '\0'))
                 return refuse(r, "it has no status");
         r->status = (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + digits[2] - '0';
+        if (r->foreign && r->status == 101)
+                return 0;
         return r->status < 200 || r->status > 599 ? refuse(r, "its status is none of an answer") : 0;
 }
 
@@ -137,12 +139,16 @@ static int decide_body(struct response *r)
         if (r->chunked && r->sized)
                 return refuse(r, "it has two lengths");
         if (r->status == 204 || r->status == 304) {
-                if (r->chunked || r->size > 0)
+                if (!r->foreign && (r->chunked || r->size > 0))
                         return refuse(r, "it has a body where there is none");
                 r->stage = RESPONSE_DONE;
                 return 0;
         }
-        if (!r->chunked && !r->sized)
+        if (r->foreign && (r->status == 101 || (!r->chunked && !r->sized))) {
+                r->chunked = r->sized = false;
+                r->until_close = true;
+                r->left = UINT64_MAX;
+        } else if (!r->chunked && !r->sized)
                 return refuse(r, "its length is not there");
         r->stage = r->sized && r->left == 0 ? RESPONSE_DONE : RESPONSE_BODY;
         return 0;
@@ -197,6 +203,17 @@ static int expect(struct response *r, char c, char wanted, enum response_chunk n
         return 0;
 }
 
+/* Fields after a chunked body: nobody here looks at them. */
+static int take_trailer_byte(struct response *r, char c)
+{
+        if (++r->trailer_bytes > CLIENT_HEAD_BYTES_MAX)
+                return refuse(r, "its trailer does not end");
+        if (r->chunk == CHUNK_LAST_CR && !is_token(c))
+                return refuse(r, "a chunk does not end where it should");
+        r->chunk = c == '\n' ? CHUNK_LAST_CR : CHUNK_TRAILER;
+        return 0;
+}
+
 /* A byte that is not of the body itself. */
 static int take_frame_byte(struct response *r, char c)
 {
@@ -225,7 +242,11 @@ static int take_frame_byte(struct response *r, char c)
                 r->digits = 0;
                 return expect(r, c, '\n', CHUNK_SIZE);
         case CHUNK_LAST_CR:
+                if (r->foreign && c != '\r')
+                        return take_trailer_byte(r, c);
                 return expect(r, c, '\r', CHUNK_LAST_LF);
+        case CHUNK_TRAILER:
+                return take_trailer_byte(r, c);
         case CHUNK_LAST_LF:
                 r->stage = RESPONSE_DONE;
                 return expect(r, c, '\n', CHUNK_SIZE);
@@ -245,6 +266,13 @@ static long take_data(struct response *r, const char *bytes, size_t size, struct
         else if (r->left == 0)
                 r->stage = RESPONSE_DONE;
         return (long)n;
+}
+
+bool response_end(struct response *r)
+{
+        if (r->stage == RESPONSE_BODY && r->until_close)
+                r->stage = RESPONSE_DONE;
+        return r->stage == RESPONSE_DONE;
 }
 
 long response_take(struct response *r, const char *bytes, size_t size, struct buffer *body)

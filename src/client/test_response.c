@@ -198,9 +198,49 @@ static void test_a_body_above_the_cap(void **state)
         buffer_done(&body);
 }
 
+/* What only a server that is not ours may say. */
+static void test_foreign(void **state)
+{
+        static const struct {
+                const char *text;
+                int status;
+                const char *content, *own; /* why ours may not */
+        } rows[] = {
+                {"HTTP/1.1 200 OK\r\n\r\nto the end", 200, "to the end", "length is not there"},
+                {"HTTP/1.1 101 UPGRADED\r\nContent-Length: 0\r\n\r\nraw", 101, "raw", "status is none"},
+                {"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", 304, "", "a body where there is none"},
+                {"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", 204, "", "a body where there is none"},
+                {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nA: b\r\nC:\r\n\r\n", 200, "ok", "where it should"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                size_t size = strlen(rows[i].text);
+                refuse(rows[i].text, rows[i].own);
+                for (size_t piece = 1; piece <= size; piece++) {
+                        struct response r;
+                        struct buffer body;
+                        response_init(&r);
+                        r.foreign = true;
+                        buffer_init(&body, MIB);
+                        for (size_t at = 0; at < size;) {
+                                long n = response_take(&r, rows[i].text + at, MIN(piece, size - at), &body);
+                                assert_true(n > 0);
+                                at += (size_t)n;
+                        }
+                        assert_true(response_end(&r));
+                        assert_int_equal(r.status, rows[i].status);
+                        assert_int_equal(body.size, strlen(rows[i].content));
+                        assert_memory_equal(body.size > 0 ? body.data : "", rows[i].content, body.size);
+                        response_done(&r);
+                        buffer_done(&body);
+                }
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_foreign),
                 cmocka_unit_test(test_bodies),
                 cmocka_unit_test(test_fields),
                 cmocka_unit_test(test_what_follows_is_left),

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,9 @@ int identity_take(struct identity *i, const struct files *f, gb_error *err)
 {
         *i = (struct identity){.uid = (uid_t)setfsuid((uid_t)-1), .gid = (gid_t)setfsgid((gid_t)-1)};
         if (i->uid == f->uid && i->gid == f->gid)
+                return 0;
+        /* A kernel without setfsuid() (gVisor's): there is only the one identity. */
+        if (i->uid == (uid_t)-1 && geteuid() == f->uid && getegid() == f->gid)
                 return 0;
         i->dumpable = prctl(PR_GET_DUMPABLE);
         prctl(PR_GET_PDEATHSIG, &i->death_signal);
@@ -102,6 +106,48 @@ int files_check_path(const char *path, size_t size, char ret[static HOST_PATH_MA
         return 0;
 }
 
+/* The next directory on the way, where the kernel has no openat2(): it is open before it is looked at, and nothing is ever followed. */
+static int step(int dir_fd, const char *name)
+{
+        struct stat above, st;
+
+        _cleanup_close_ int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0 || fstat(dir_fd, &above) < 0)
+                return -1;
+        errno = S_ISLNK(st.st_mode) ? ELOOP : !S_ISDIR(st.st_mode) ? ENOTDIR : st.st_dev != above.st_dev ? EXDEV : 0;
+        return errno == 0 ? TAKE_FD(fd) : -1;
+}
+
+/* The same as below, part by part. path: as files_check_path() leaves it. */
+static int open_by_steps(int root_fd, const char *path, int flags)
+{
+        _cleanup_close_ int dir_fd = -1;
+        struct stat above, st;
+        char name[NAME_MAX + 1];
+
+        for (const char *slash; (slash = strchr(path, '/')); path = slash + 1) {
+                if ((size_t)(slash - path) >= sizeof(name)) {
+                        errno = ENAMETOOLONG;
+                        return -1;
+                }
+                memcpy(name, path, (size_t)(slash - path));
+                name[slash - path] = '\0';
+                int fd = step(dir_fd < 0 ? root_fd : dir_fd, name);
+                if (fd < 0)
+                        return -1;
+                safe_close(dir_fd);
+                dir_fd = fd;
+        }
+        /* With O_DIRECTORY gVisor follows a link in spite of O_NOFOLLOW: what it is, is looked at here. */
+        _cleanup_close_ int fd = openat(dir_fd < 0 ? root_fd : dir_fd, path, (flags & ~O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno == ELOOP && flags & O_DIRECTORY)
+                errno = ENOTDIR;
+        if (fd < 0 || fstat(fd, &st) < 0 || fstat(dir_fd < 0 ? root_fd : dir_fd, &above) < 0)
+                return -1;
+        errno = flags & O_DIRECTORY && !S_ISDIR(st.st_mode) ? ENOTDIR : st.st_dev != above.st_dev ? EXDEV : 0;
+        return errno == 0 ? TAKE_FD(fd) : -1;
+}
+
 int files_open_beneath(int root_fd, const char *path, int flags)
 {
         int more = flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY; /* with O_PATH nothing is opened, and they are refused */
@@ -114,6 +160,8 @@ int files_open_beneath(int root_fd, const char *path, int flags)
         /* With RESOLVE_BENEATH a rename on the way at the same time gives EAGAIN; so does a lease. */
         for (int i = 0; i < OPEN_ATTEMPTS_MAX; i++) {
                 fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+                if (fd < 0 && errno == ENOSYS)
+                        fd = open_by_steps(root_fd, path, flags | more);
                 if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
                         break;
         }
@@ -185,7 +233,7 @@ int files_temporary_name(char ret[static TEMPORARY_NAME_MAX])
         return 0;
 }
 
-static int read_piece(const struct file_source *source, uint64_t at, char *piece, size_t size)
+int files_source_read(const struct file_source *source, uint64_t at, char *piece, size_t size)
 {
         if (source->read)
                 return source->read(source->data, piece, size);
@@ -209,7 +257,7 @@ static int copy_source(int fd, const struct file_source *source)
                 return -ENOMEM;
         for (uint64_t at = 0; at < source->size;) {
                 size_t n = (size_t)MIN((uint64_t)FILE_PIECE_BYTES, source->size - at);
-                int r = read_piece(source, at, piece, n);
+                int r = files_source_read(source, at, piece, n);
                 if (r == 0)
                         r = fd_write_all(fd, piece, n);
                 if (r < 0)
@@ -263,6 +311,8 @@ int files_put(const struct files *f, const char *path, const struct file_source 
         _cleanup_(identity_restore) struct identity identity = {0};
         struct made_path made = {0};
 
+        if (f->remote)
+                return files_remote_put(f, path, source, mode, parents, err);
         int r = identity_take(&identity, f, err);
         if (r == 0 && parents)
                 r = files_make_parents(f, path, &made, err);
@@ -283,6 +333,8 @@ int files_open(const struct files *f, const char *path, uint64_t *ret_size, gb_e
         _cleanup_(identity_restore) struct identity identity = {0};
         struct stat st;
 
+        if (f->remote)
+                return files_remote_open(f, path, INT64_MAX, ret_size, err);
         int r = files_check_path(path, strlen(path), checked, err);
         if (r == 0)
                 r = identity_take(&identity, f, err);
@@ -298,16 +350,21 @@ int files_open(const struct files *f, const char *path, uint64_t *ret_size, gb_e
         return TAKE_FD(fd);
 }
 
+int files_too_large(gb_error *err, const char *path)
+{
+        return error_set(err, GB_E_LIMIT, EFBIG, "the file %s has more than %llu bytes", quote(path).text, (unsigned long long)FILE_BYTES_MAX);
+}
+
 int files_read(const struct files *f, const char *path, char **ret, size_t *ret_size, gb_error *err)
 {
         uint64_t size;
 
-        _cleanup_close_ int fd = files_open(f, path, &size, err);
+        _cleanup_close_ int fd = f->remote ? files_remote_open(f, path, FILE_BYTES_MAX, &size, err) : files_open(f, path, &size, err);
         if (fd < 0)
                 return fd;
         int r = size > FILE_BYTES_MAX ? -EFBIG : fd_read_all(fd, FILE_BYTES_MAX, ret, ret_size);
         if (r == -EFBIG)
-                return error_set(err, GB_E_LIMIT, EFBIG, "the file %s has more than %llu bytes", quote(path).text, (unsigned long long)FILE_BYTES_MAX);
+                return files_too_large(err, path);
         return r < 0 ? files_fail(err, -r, "read", path) : 0;
 }
 
@@ -316,6 +373,8 @@ int files_remove(const struct files *f, const char *path, gb_error *err)
         _cleanup_(target_done) struct target t = {.dir_fd = -1};
         _cleanup_(identity_restore) struct identity identity = {0};
 
+        if (f->remote)
+                return files_remote_do(f, &(struct files_ask){.verb = FILES_REMOVE, .path = path}, err);
         int r = identity_take(&identity, f, err);
         if (r == 0)
                 r = target_open(&t, f, path, "remove", err);

@@ -15,10 +15,20 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+/* A workspace that cannot be opened from here: a server of files inside the box does what is asked (engine/files_wire.h). */
+struct files_remote {
+        /* A new connection to it: a blocking stream socket, the caller's from then on. It serves one operation. From any thread. */
+        int (*dial)(void *data, gb_error *err);
+        void *data;
+        uint64_t bytes_max;   /* more of one file are not taken, holes not counted: what the workspace may hold */
+        uint64_t entries_max; /* the same for files and directories of one walk */
+};
+
 struct files {
         int root_fd; /* the workspace; borrowed */
         uid_t uid;   /* the box's user, as the host sees it */
         gid_t gid;
+        const struct files_remote *remote; /* borrowed; NULL: by root_fd. A walk does not need it after its beginning */
 };
 
 struct file_entry {

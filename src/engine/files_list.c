@@ -92,6 +92,14 @@ static int offer(struct file_list *l, const char *name, size_t limit)
         return 0;
 }
 
+/* gVisor does not know AT_NO_AUTOMOUNT, and has nothing to be mounted. */
+static int look(int dir_fd, const char *name, struct stat *ret)
+{
+        int r = fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT);
+
+        return r < 0 && errno == EINVAL ? fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) : r;
+}
+
 /* What is gone again is left out. */
 static void look_up(struct file_list *l, int dir_fd)
 {
@@ -100,13 +108,13 @@ static void look_up(struct file_list *l, int dir_fd)
 
         for (size_t i = 0; i < l->n; i++) {
                 struct file_entry *e = &l->entries[i];
-                if (fstatat(dir_fd, e->name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
+                if (look(dir_fd, e->name, &st) < 0) {
                         free(e->name);
                         continue;
                 }
                 e->mode = st.st_mode;
                 e->size = (uint64_t)st.st_size;
-                e->modified_usec = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+                e->modified_usec = files_time_usec(&st.st_mtim);
                 l->entries[kept++] = *e;
         }
         l->n = kept;
@@ -142,9 +150,11 @@ int files_list_page(const struct files *f, const char *path, const char *after, 
 {
         char checked[HOST_PATH_MAX];
         _cleanup_(identity_restore) struct identity identity = {0};
-        _cleanup_file_list_ struct file_list *l = calloc(1, sizeof(*l));
+        _cleanup_file_list_ struct file_list *l = f->remote ? NULL : calloc(1, sizeof(*l));
         _cleanup_(closedir_ptr) DIR *dir = NULL;
 
+        if (f->remote)
+                return files_remote_list(f, path, after, limit, ret, err);
         int r = l ? files_check_path(path, strlen(path), checked, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = identity_take(&identity, f, err);

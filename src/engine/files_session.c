@@ -10,9 +10,37 @@
 
 #define LOOK_PERIOD_USEC 1000000ULL /* a workspace of the host is not walked more often for numbers */
 
+static int dial(void *data, gb_error *err)
+{
+        struct session *s = data;
+
+        return s->backend->session_dial(s->box, err);
+}
+
+void session_files_init(struct session *s)
+{
+        s->remote = (struct files_remote){
+                .dial = dial, .data = s, .bytes_max = s->policy->disk_limit_bytes, .entries_max = s->policy->inode_limit,
+        };
+}
+
+/* By its directory where there is one; else by the server of files inside. */
 int session_files(struct session *s, struct files *ret, gb_error *err)
 {
-        return s->backend->session_files(s->box, &ret->root_fd, &ret->uid, &ret->gid, err);
+        const struct backend *b = s->backend;
+        gb_error refused = {.code = GB_E_UNENFORCEABLE};
+
+        *ret = (struct files){.root_fd = -1};
+        int r = b->session_files ? b->session_files(s->box, &ret->root_fd, &ret->uid, &ret->gid, &refused) : -ENOSYS;
+        if (r < 0 && refused.code == GB_E_UNENFORCEABLE && b->session_dial) {
+                *ret = (struct files){.root_fd = -1, .remote = &s->remote};
+                return 0;
+        }
+        if (r < 0 && !b->session_files)
+                return error_set(err, GB_E_INTERNAL, ENOSYS, "the backend %s has no files", b->name);
+        if (r < 0 && err)
+                *err = refused;
+        return r;
 }
 
 static bool is_private(const struct session *s)
@@ -26,11 +54,28 @@ static int full(gb_error *err, uint64_t bytes, uint64_t inodes)
                          (unsigned long long)bytes, (unsigned long long)inodes);
 }
 
+/* Of a workspace that only the backend can look at. */
+static int counted_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err)
+{
+        uint64_t bytes_max = s->policy->disk_limit_bytes, inodes_max = s->policy->inode_limit;
+        struct box_usage usage = {0};
+
+        int r = session_usage(s, &usage, err);
+        if (r < 0)
+                return r;
+        bool room = usage.disk_bytes <= bytes_max && bytes <= bytes_max - usage.disk_bytes;
+        bool nodes = usage.inodes <= inodes_max && inodes <= inodes_max - usage.inodes;
+        return room && nodes ? 0 : full(err, bytes, inodes);
+}
+
 static int private_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err)
 {
         struct statfs st;
 
-        if (fstatfs(s->backend->session_workspace(s->box), &st) < 0)
+        int fd = s->backend->session_workspace(s->box);
+        if (fd < 0)
+                return counted_room(s, bytes, inodes, err);
+        if (fstatfs(fd, &st) < 0)
                 return error_set(err, GB_E_LOST, errno, "the session is gone: its workspace cannot be read");
         bool room = st.f_blocks == 0 || bytes <= (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
         bool nodes = st.f_files == 0 || inodes <= (uint64_t)st.f_ffree;

@@ -5,6 +5,7 @@
 #define ENGINE_FILES_STATE_H
 
 #include "engine/files.h"
+#include "engine/files_remote.h"
 
 #define FILE_PERMISSIONS 0777
 #define TEMPORARY_NAME_MAX 32
@@ -44,5 +45,19 @@ struct made_path {
 
 int files_make_parents(const struct files *f, const char *path, struct made_path *ret, gb_error *err);
 void files_unmake_parents(const struct files *f, const struct made_path *made);
+
+/* A part of a source that is not in memory. */
+int files_source_read(const struct file_source *source, uint64_t at, char *piece, size_t size);
+int files_too_large(gb_error *err, const char *path);
+
+/* The code of a box sets any times: what does not fit is the first or last that does. */
+static inline int64_t files_time_usec(const struct timespec *t)
+{
+        int64_t usec;
+
+        if (__builtin_mul_overflow((int64_t)t->tv_sec, (int64_t)1000000, &usec) || __builtin_add_overflow(usec, (int64_t)t->tv_nsec / 1000, &usec))
+                return t->tv_sec < 0 ? INT64_MIN : INT64_MAX;
+        return usec;
+}
 
 #endif

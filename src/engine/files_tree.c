@@ -38,6 +38,8 @@ int files_make_directory(const struct files *f, const char *path, mode_t mode, g
         _cleanup_(target_done) struct target t = {.dir_fd = -1};
         _cleanup_(identity_restore) struct identity identity = {0};
 
+        if (f->remote)
+                return files_remote_do(f, &(struct files_ask){.verb = FILES_MAKE_DIRECTORY, .path = path, .mode = mode}, err);
         int r = identity_take(&identity, f, err);
         if (r == 0)
                 r = target_open(&t, f, path, "make", err);
@@ -129,6 +131,8 @@ int files_make_directories(const struct files *f, const char *path, mode_t mode,
         _cleanup_(identity_restore) struct identity identity = {0};
         struct made_path made = {0};
 
+        if (f->remote)
+                return files_remote_do(f, &(struct files_ask){.verb = FILES_MAKE_DIRECTORIES, .path = path, .mode = mode}, err);
         int r = files_check_path(path, strlen(path), made.path, err);
         if (r == 0)
                 r = identity_take(&identity, f, err);
@@ -148,6 +152,8 @@ int files_check_free(const struct files *f, const char *path, bool directory, gb
         _cleanup_(identity_restore) struct identity identity = {0};
         struct stat st;
 
+        if (f->remote)
+                return files_remote_do(f, &(struct files_ask){.verb = FILES_CHECK_FREE, .path = path, .flags = directory ? FILES_FLAG_DIRECTORY : 0}, err);
         int r = files_check_path(path, strlen(path), checked, err);
         if (r == 0)
                 r = identity_take(&identity, f, err);
@@ -280,8 +286,10 @@ int files_remove_tree(const struct files *f, const char *path, gb_error *err)
 {
         _cleanup_(target_done) struct target t = {.dir_fd = -1};
         _cleanup_(identity_restore) struct identity identity = {0};
-        _cleanup_(removal_free_ptr) struct removal *m = calloc(1, sizeof(*m));
+        _cleanup_(removal_free_ptr) struct removal *m = f->remote ? NULL : calloc(1, sizeof(*m));
 
+        if (f->remote)
+                return files_remote_do(f, &(struct files_ask){.verb = FILES_REMOVE_TREE, .path = path}, err);
         int r = m ? identity_take(&identity, f, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = target_open(&t, f, path, "remove", err);

@@ -15,6 +15,7 @@
 
 struct files_walk {
         struct files files;
+        struct files_remote_walk *remote; /* then nothing of what follows is used */
         DIR *dirs[FILE_WALK_DEPTH_MAX];
         size_t ends[FILE_WALK_DEPTH_MAX]; /* of path, in each */
         int depth;
@@ -30,12 +31,13 @@ void files_walk_free(struct files_walk *w)
         while (w->depth > 0)
                 closedir(w->dirs[--w->depth]);
         safe_close(w->fd);
+        files_remote_walk_free(w->remote);
         free(w);
 }
 
 uint64_t files_walk_skipped(const struct files_walk *w)
 {
-        return w->skipped;
+        return w->remote ? files_remote_walk_skipped(w->remote) : w->skipped;
 }
 
 static int walk_push(struct files_walk *w, int fd, size_t end)
@@ -62,6 +64,12 @@ int files_walk_new(const struct files *f, const char *path, struct files_walk **
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         w->files = *f;
         w->fd = -1;
+        if (f->remote) {
+                int got = files_remote_walk_new(f, path, &w->remote, err);
+                if (got == 0)
+                        *ret = TAKE_PTR(w);
+                return got;
+        }
         int r = files_check_path(path, strlen(path), checked, err);
         if (r == 0)
                 r = identity_take(&identity, f, err);
@@ -151,6 +159,8 @@ int files_walk_next(struct files_walk *w, struct walk_entry *ret, gb_error *err)
 {
         _cleanup_(identity_restore) struct identity identity = {0};
 
+        if (w->remote)
+                return files_remote_walk_next(w->remote, ret, err);
         w->fd = safe_close(w->fd);
         int r = identity_take(&identity, &w->files, err);
         if (r == 0)

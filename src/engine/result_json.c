@@ -207,7 +207,7 @@ static int add_control_notes(json_t *notes, const struct result *result)
 
         for (int i = 0; i < CONTROL_COUNT && result->facts.started; i++) {
                 const struct control_status *s = &result->controls.status[i];
-                if (s->state == CONTROL_ENFORCED)
+                if (s->state == CONTROL_ENFORCED || (s->state == CONTROL_OFF && control_is_extra((enum control_id)i)))
                         continue;
                 r |= add_note(notes, "the control %s was %s%s%.*s", control_name((enum control_id)i),
                               control_state_name(s->state), s->how[0] ? ": " : "", (int)sizeof(s->how), s->how);

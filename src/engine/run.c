@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "engine/places.h"
 #include "engine/pump.h"
+#include "engine/run_session.h"
 #include "engine/run_warm.h"
 
 #include <errno.h>
@@ -309,7 +310,7 @@ static int finish(struct run *r, gb_error *err)
 static int run_cold(const struct run_request *request, struct result **ret, gb_error *err)
 {
         _cleanup_(run_done) struct run r = {
-                .request = request, .backend = &backend_native, .child_fds = {-1, -1, -1},
+                .request = request, .backend = backend_for(request->policy), .child_fds = {-1, -1, -1},
                 .asked_usec = monotonic_usec(), .pump = PUMP_INIT,
         };
         places_init(&r.places, request->policy);
@@ -338,6 +339,8 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
 {
         char why[RUN_WHY_MAX] = "";
 
+        if (!backend_for(request->policy)->start)
+                return run_in_session(request, false, ret, err);
         /* Nothing was run when this fails: then there is the other way, and what is wrong with the request shows there. */
         if (request->template && run_warm(request, ret, why) == 0)
                 return 0;

@@ -42,6 +42,7 @@ static struct session *session_new(const struct session_options *o, const struct
         s->backend = backend;
         s->policy = o->policy;
         s->started_usec = monotonic_usec();
+        session_files_init(s);
         places_init(&s->places, o->policy);
         pthread_mutex_init(&s->backend_lock, NULL);
         pthread_mutex_init(&s->disk_lock, NULL);
@@ -51,7 +52,7 @@ static struct session *session_new(const struct session_options *o, const struct
 
 int session_open(const struct session_options *o, struct session **ret, gb_error *err)
 {
-        const struct backend *backend = o->backend ? o->backend : &backend_native;
+        const struct backend *backend = o->backend ? o->backend : backend_for(o->policy);
 
         int r = check_options(o, backend, err);
         if (r < 0)
@@ -255,6 +256,9 @@ int session_run(struct session *s, const struct once_request *q, struct result *
         if (r == 0)
                 r = start(&x, &channel, q, err);
         session_say_layout(&result->controls, io.ready);
+        /* Its box was made for it: the time that took is not the program's. */
+        if (r == 0 && q->alone && !x.script)
+                x.began_usec = monotonic_usec();
         if (r == 0)
                 r = exec_run(&x, err);
         if (x.program)

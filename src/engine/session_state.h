@@ -21,6 +21,7 @@ struct session {
         char id[ID_DIGITS + 1];
         struct controls controls;
         uint64_t started_usec;
+        struct files_remote remote; /* for struct files, where the workspace cannot be opened from here */
         char *python; /* the command of the template that it has; NULL: none */
 
         atomic_bool gone; /* it has ended by itself */
@@ -64,6 +65,9 @@ int session_start_program(struct session *s, const struct program_request *reque
                           gb_error *err);
 /* Whether the session has ended by itself; looks. */
 bool session_is_gone(struct session *s);
+
+/* Sets s->remote. */
+void session_files_init(struct session *s);
 
 /* Corrects what the session's controls say of a program that was not forked from its template. */
 void session_say_layout(struct controls *c, bool forked);

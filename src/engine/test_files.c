@@ -3,6 +3,7 @@
  * Files of a workspace in which somebody else is at work. */
 #include "base/fd.h"
 #include "engine/files.h"
+#include "engine/test_files_fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,11 +44,13 @@ static int set_up(void **state)
         if (!mkdtemp(root) || !mkdtemp(outside))
                 return -1;
         files = (struct files){open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), geteuid(), getegid()};
+        files_go(&files);
         return files.root_fd < 0 ? -1 : 0;
 }
 
 static int tear_down(void **state)
 {
+        files_reap();
         close(files.root_fd);
         nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
         nftw(outside, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -351,6 +354,7 @@ static int write_to_full_disk(void)
                 return 77;
         struct files f = files;
         f.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        files_go(&f);
         if (files_write(&f, "a", "old", 3, 0600, &err) < 0)
                 return 1;
         if (files_write(&f, "a", big, sizeof(big), 0600, &err) != -ENOSPC || err.code != GB_E_DISK_FULL || !strstr(err.message, "full"))
@@ -419,5 +423,9 @@ int main(void)
                 TEST(test_paths), TEST(test_write_and_read), TEST(test_remove), TEST(test_list), TEST(test_links), TEST(test_not_files),
                 TEST(test_large_file), TEST(test_lease), TEST(test_race), TEST(test_full_disk), TEST(test_other_owner),
         };
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        int failed = 0;
+
+        for (files_way = WAY_DIRECTORY; files_way < WAYS_MAX; files_way++)
+                failed += cmocka_run_group_tests_name(files_way_names[files_way], tests, NULL, NULL);
+        return failed;
 }

@@ -3,6 +3,7 @@
  * Whole directories of a workspace: pages, trees that are made and removed, walks; and files that come in pieces. */
 #include "base/fd.h"
 #include "engine/files.h"
+#include "engine/test_files_fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -48,6 +49,7 @@ static int set_up(void **state)
                         return -1;
         }
         files.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        files_go(&files);
         return files.root_fd < 0 ? -1 : 0;
 }
 
@@ -55,6 +57,7 @@ static int tear_down(void **state)
 {
         char command[256];
 
+        files_reap();
         close(files.root_fd);
         snprintf(command, sizeof(command), "chmod -R u+rwx %s; rm -rf %s", base, base);
         return system(command);
@@ -474,5 +477,9 @@ int main(void)
                 TEST(test_remove_closed), TEST(test_remove_race), TEST(test_walk), TEST(test_walk_bounds),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        int failed = 0;
+
+        for (files_way = WAY_DIRECTORY; files_way < WAYS_MAX; files_way++)
+                failed += cmocka_run_group_tests_name(files_way_names[files_way], tests, NULL, NULL);
+        return failed;
 }

@@ -21,12 +21,15 @@ static int make_effective(void)
         return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-int privilege_become(uid_t uid, gid_t gid)
+int privilege_become(uid_t uid, gid_t gid, const gid_t *groups, size_t n_groups)
 {
         /* The bounding set can only be emptied with a capability, which the change of uid would take: it is kept over that. */
         if (uid == 0 || gid == 0)
                 return -EINVAL;
-        if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || prctl(PR_SET_KEEPCAPS, 1) < 0 || setresuid(uid, uid, uid) < 0)
+        for (size_t i = 0; i < n_groups; i++)
+                if (groups[i] == 0)
+                        return -EINVAL;
+        if (setgroups(n_groups, groups) < 0 || setresgid(gid, gid, gid) < 0 || prctl(PR_SET_KEEPCAPS, 1) < 0 || setresuid(uid, uid, uid) < 0)
                 return -errno;
         int r = make_effective();
         if (r == 0)

@@ -5,6 +5,7 @@
 #define KERNEL_PRIVILEGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -16,9 +17,9 @@ int privilege_drop_capabilities(void);
  * a process that will do none. */
 int privilege_clear_capabilities(void);
 
-/* Becomes an ordinary user for good: no groups, no capability in any set, no new privileges, not dumpable. For a process with one
+/* Becomes an ordinary user for good: no groups but these (never root's), no capability in any set, no new privileges, not dumpable. For a process with one
  * thread, and with the right to. When it fails the process must end: it is neither this nor that. */
-int privilege_become(uid_t uid, gid_t gid);
+int privilege_become(uid_t uid, gid_t gid, const gid_t *groups, size_t n_groups);
 
 /* no_new_privs for this thread and all it starts. */
 int privilege_no_new(void);

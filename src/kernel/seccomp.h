@@ -26,4 +26,7 @@ int seccomp_load_child(void);
 /* The filter of a process that only waits: pause, exit and the closing of descriptors. Anything else ends it. */
 int seccomp_load_pause(void);
 
+/* The profile for container engines, as JSON (generated; linked where the backend is). It passes what the program above passes and what the agent needs. */
+extern const char seccomp_docker_profile[];
+
 #endif

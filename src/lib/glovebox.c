@@ -5,6 +5,7 @@
 #include "lib/handles.h"
 
 #include "engine/run.h"
+#include "image/choose.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -169,7 +170,10 @@ int gb_run(const gb_policy *policy, const gb_run_options *options, gb_result **r
         r = options_find_language(policy->tables->languages, &o, &language, "gb_run", err);
         if (r < 0)
                 return r;
+        _cleanup_free_ char *root = NULL;
         r = policy_validate(policy->policy, err);
+        if (r == 0)
+                r = image_choose(policy->policy, o.rootfs, NULL, &root, err);
         if (r < 0)
                 return r;
 
@@ -185,7 +189,7 @@ int gb_run(const gb_policy *policy, const gb_run_options *options, gb_result **r
                 .code_size = o.code_size,
                 .args = (char *const *)o.args, /* as execve(): the strings are not written to */
                 .workspace = o.workspace,
-                .rootfs = o.rootfs,
+                .rootfs = root,
                 .uid = BOX_UID,
                 .gid = BOX_GID,
                 .stdin_fd = o.stdin_fd,

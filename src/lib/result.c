@@ -12,7 +12,7 @@ static struct policy copy_values(const struct policy *p)
 {
         struct policy values = *p;
 
-        values.origin = values.trust = NULL;
+        values.origin = values.trust = values.runtime = values.image = NULL;
         memset(values.mounts, 0, sizeof(values.mounts));
         memset(values.env, 0, sizeof(values.env));
         values.n_mounts = values.n_env = 0;

@@ -4,6 +4,7 @@
 #include "lib/session.h"
 
 #include "engine/context.h"
+#include "image/choose.h"
 #include "policy/template.h"
 
 #include <errno.h>
@@ -25,13 +26,13 @@ static const struct template *look_for_template(const struct templates *all, con
         return NULL;
 }
 
-/* The default template is one of the host: it cannot be that of an image. */
+/* The default template is one of the host: it cannot be that of an image, and an engine has none. */
 static int find_template(gb_session *s, const gb_session_options *o, const struct template **ret, gb_error *err)
 {
         bool by_default = !o->template_name;
 
         *ret = NULL;
-        if (by_default ? !s->policy->warm || o->rootfs : o->template_name[0] == '\0')
+        if (by_default ? !s->policy->warm || o->rootfs || s->policy->image || s->policy->backend != BACKEND_NATIVE : o->template_name[0] == '\0')
                 return 0;
         const struct templates *all;
         int r = tables_load_templates(s->tables, &all, err);
@@ -60,11 +61,15 @@ int gb_session_open(const gb_policy *policy, const gb_session_options *options, 
         }
         if (!s || !s->policy)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "gb_session_open: out of memory");
-        r = find_template(s, &o, &template, err);
+        const char *name = o.template_name && o.template_name[0] ? o.template_name : NULL;
+        _cleanup_free_ char *root = NULL;
+        r = image_choose(s->policy, o.rootfs, name, &root, err);
+        if (r == 0)
+                r = find_template(s, &o, &template, err);
         if (r < 0)
                 return r;
         struct session_options request = {
-                .policy = s->policy, .template = template, .languages = s->tables->languages, .workspace = o.workspace, .rootfs = o.rootfs, .uid = BOX_UID, .gid = BOX_GID,
+                .policy = s->policy, .template = template, .languages = s->tables->languages, .workspace = o.workspace, .rootfs = root, .uid = BOX_UID, .gid = BOX_GID,
         };
         r = session_open(&request, &s->session, err);
         if (r < 0)

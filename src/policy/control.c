@@ -22,7 +22,7 @@ static const struct control_row rows[CONTROL_COUNT] = {
 };
 
 /* Written out once for errors; a test holds it against the table. */
-#define WEAKER_NAMES "landlock, memory, pids, cpu, or cgroup for the last three"
+#define WEAKER_NAMES "landlock, runtime, memory, pids, cpu, or cgroup for the last three"
 
 const char *control_name(enum control_id id)
 {
@@ -37,6 +37,11 @@ const char *control_help(enum control_id id)
 bool control_may_be_weaker(enum control_id id)
 {
         return (unsigned)id < CONTROL_COUNT && rows[id].may_be_weaker;
+}
+
+bool control_is_extra(enum control_id id)
+{
+        return id == CONTROL_APPARMOR;
 }
 
 const char *control_state_name(enum control_state state)

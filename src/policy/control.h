@@ -27,7 +27,9 @@
         X(CONTROL_WORKSPACE, "workspace", false, "size and inodes of a workspace on the host")   \
         X(CONTROL_OUTPUT, "output", false, "bytes of output")                                    \
         X(CONTROL_CLEANUP, "cleanup", false, "nothing inside outlives the run")                  \
-        X(CONTROL_LAYOUT, "layout", false, "addresses, canary and hash seed of its own, by a fresh exec")
+        X(CONTROL_LAYOUT, "layout", false, "addresses, canary and hash seed of its own, by a fresh exec") \
+        X(CONTROL_RUNTIME, "runtime", true, "an engine and runtime without known ways out") \
+        X(CONTROL_APPARMOR, "apparmor", false, "an AppArmor profile around its programs, where the kernel has AppArmor")
 
 enum control_id {
 #define CONTROL_ENUM(id, name, weaker, help) id,
@@ -50,6 +52,8 @@ struct controls {
 const char *control_name(enum control_id id);
 const char *control_help(enum control_id id);
 bool control_may_be_weaker(enum control_id id);
+/* One that repeats what others enforce already: that it is off refuses no run, and no result remarks on it. */
+bool control_is_extra(enum control_id id);
 const char *control_state_name(enum control_state state);
 /* -1 when there is none of that name. */
 int control_by_name(const char *name);

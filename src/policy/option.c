@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MSEC 1000ULL
@@ -52,6 +53,12 @@ const struct policy_option policy_options[] = {
             "none", "MODE", "no network at all, or the host's")
         ROW("warm", "warm", "GLOVEBOX_WARM", OPTION_BOOL, warm, 0, 1,
             "true", "BOOL", "start from a warmed template when there is one; false gives a fresh exec")
+        ROW("backend", "backend", "GLOVEBOX_BACKEND", OPTION_BACKEND, backend, BACKEND_NATIVE, BACKEND_DOCKER,
+            "native", "NAME", "who isolates: this host's kernel alone, or a Docker or Podman engine")
+        ROW("runtime", "runtime", "GLOVEBOX_RUNTIME", OPTION_NAME, runtime, 1, RUNTIME_NAME_MAX,
+            NAME_DEFAULT, "NAME", "the engine's runtime instead of its default, such as runsc for gVisor; only with --backend docker")
+        ROW("image", "image", "GLOVEBOX_IMAGE", OPTION_IMAGE, image, 1, IMAGE_REFERENCE_MAX,
+            NAME_DEFAULT, "NAME", "the image the box is made of instead of the host's /usr (with docker instead of " IMAGE_DEFAULT ")")
 };
 #undef ROW
 
@@ -80,6 +87,16 @@ static int parse_network(const char *text, uint64_t *ret)
         return 0;
 }
 
+static int parse_backend(const char *text, uint64_t *ret)
+{
+        for (uint64_t i = BACKEND_NATIVE; i <= BACKEND_DOCKER; i++)
+                if (strcmp(text, backend_kind_name((enum backend_kind)i)) == 0) {
+                        *ret = i;
+                        return 0;
+                }
+        return -EINVAL;
+}
+
 static char *format_count(uint64_t value, char buf[static FORMAT_MAX])
 {
         snprintf(buf, FORMAT_MAX, "%" PRIu64, value);
@@ -98,6 +115,16 @@ static char *format_network(uint64_t value, char buf[static FORMAT_MAX])
         return buf;
 }
 
+const char *backend_kind_name(enum backend_kind kind)
+{
+        return kind == BACKEND_DOCKER ? "docker" : "native";
+}
+
+static char *format_backend(uint64_t value, char buf[static FORMAT_MAX])
+{
+        return strcpy(buf, backend_kind_name((enum backend_kind)value));
+}
+
 static const struct type_row types[] = {
         [OPTION_SIZE] = {"a size", ", such as 512m", parse_size, format_size},
         [OPTION_DURATION] = {"a time", ", such as 30s or 500ms", parse_duration, format_duration},
@@ -105,7 +132,73 @@ static const struct type_row types[] = {
         [OPTION_CPUS] = {"a number of CPUs", ", such as 1 or 0.5", parse_cpus, format_cpus},
         [OPTION_BOOL] = {"a yes or no", "", parse_bool, format_bool},
         [OPTION_NETWORK] = {"a network mode", "", parse_network, format_network},
+        [OPTION_BACKEND] = {"a backend", "", parse_backend, format_backend},
 };
+
+/* ---- names ---- */
+
+#define ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+static bool is_text(const struct policy_option *o)
+{
+        return o->type == OPTION_NAME || o->type == OPTION_IMAGE;
+}
+
+static bool is_name(const char *text, const char *alphabet, size_t max)
+{
+        size_t n = strspn(text, alphabet);
+
+        return n > 0 && n <= max && text[n] == '\0' && strchr(ALPHANUMERIC, text[0]);
+}
+
+bool runtime_name_is_valid(const char *name)
+{
+        return is_name(name, ALPHANUMERIC "._-", RUNTIME_NAME_MAX);
+}
+
+bool image_name_is_valid(const char *name)
+{
+        return is_name(name, ALPHANUMERIC "._/:@-", IMAGE_REFERENCE_MAX) && !strstr(name, "..") && !strstr(name, "//");
+}
+
+/* The caller's text is not kept when it is refused. */
+static int apply_text(const struct policy_option *o, struct policy *p, const char *text, gb_error *err)
+{
+        char **field = (char **)((char *)p + o->offset), *copy = NULL, range[POLICY_RANGE_MAX];
+        bool valid = o->type == OPTION_NAME ? runtime_name_is_valid(text) : image_name_is_valid(text);
+
+        if (!valid && strlen(text) > o->max)
+                return error_set(err, GB_E_LIMIT, ERANGE, "%s is too long; at most %" PRIu64 " characters", quote(text).text, o->max);
+        if (!valid)
+                return error_set(err, GB_E_USAGE, EINVAL, "%s is not the name of %s; allowed: %s, a letter or digit first", quote(text).text,
+                                 o->type == OPTION_NAME ? "a runtime" : "an image", policy_option_range(o, range));
+        if (strcmp(text, NAME_DEFAULT) != 0) {
+                copy = strdup(text);
+                if (!copy)
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        }
+        free(*field);
+        *field = copy;
+        return 0;
+}
+
+static const char *get_text(const struct policy_option *o, const struct policy *p)
+{
+        const char *text = *(char *const *)((const char *)p + o->offset);
+
+        return text ? text : NAME_DEFAULT;
+}
+
+static int check_text(const struct policy_option *o, const struct policy *p, gb_error *err)
+{
+        const char *text = get_text(o, p);
+
+        if (o->type == OPTION_NAME ? runtime_name_is_valid(text) : image_name_is_valid(text))
+                return 0;
+        return error_set(err, GB_E_USAGE, EINVAL, "%s: %s is not a name", o->key, quote(text).text);
+}
+
+/* ---- amounts and words ---- */
 
 static uint64_t get(const struct policy_option *o, const struct policy *p)
 {
@@ -115,6 +208,8 @@ static uint64_t get(const struct policy_option *o, const struct policy *p)
                 return *(const bool *)field;
         if (o->type == OPTION_NETWORK)
                 return *(const enum network_mode *)field;
+        if (o->type == OPTION_BACKEND)
+                return *(const enum backend_kind *)field;
         return *(const uint64_t *)field;
 }
 
@@ -126,6 +221,8 @@ static void put(const struct policy_option *o, struct policy *p, uint64_t value)
                 *(bool *)field = value != 0;
         else if (o->type == OPTION_NETWORK)
                 *(enum network_mode *)field = (enum network_mode)value;
+        else if (o->type == OPTION_BACKEND)
+                *(enum backend_kind *)field = (enum backend_kind)value;
         else
                 *(uint64_t *)field = value;
 }
@@ -133,7 +230,17 @@ static void put(const struct policy_option *o, struct policy *p, uint64_t value)
 /* The network mode of this name is a value like any other. */
 static bool may_be_unlimited(const struct policy_option *o)
 {
-        return o->type != OPTION_NETWORK && strcmp(o->fallback, NO_LIMIT) == 0;
+        return !policy_option_is_word(o) && strcmp(o->fallback, NO_LIMIT) == 0;
+}
+
+bool policy_option_is_word(const struct policy_option *o)
+{
+        return is_text(o) || o->type == OPTION_NETWORK || o->type == OPTION_BACKEND;
+}
+
+const char *policy_option_words(const struct policy_option *o)
+{
+        return o->type == OPTION_NETWORK ? "none host" : o->type == OPTION_BACKEND ? "native docker" : NULL;
 }
 
 const struct policy_option *policy_option_by_key(const char *key)
@@ -146,9 +253,12 @@ const struct policy_option *policy_option_by_key(const char *key)
 
 char *policy_option_value(const struct policy_option *o, const struct policy *p, char buf[static POLICY_VALUE_MAX])
 {
+        _Static_assert(POLICY_VALUE_MAX >= FORMAT_MAX && POLICY_VALUE_MAX > IMAGE_REFERENCE_MAX && POLICY_VALUE_MAX > RUNTIME_NAME_MAX, "a value must fit");
+        if (is_text(o)) {
+                snprintf(buf, POLICY_VALUE_MAX, "%s", get_text(o, p));
+                return buf;
+        }
         uint64_t value = get(o, p);
-
-        _Static_assert(POLICY_VALUE_MAX >= FORMAT_MAX, "a value must fit");
         if (value == 0 && may_be_unlimited(o))
                 return strcpy(buf, NO_LIMIT);
         return types[o->type].format(value, buf);
@@ -158,11 +268,16 @@ char *policy_option_range(const struct policy_option *o, char buf[static POLICY_
 {
         char min[FORMAT_MAX], max[FORMAT_MAX];
 
+        if (is_text(o)) {
+                snprintf(buf, POLICY_RANGE_MAX, "%s, or at most %" PRIu64 " of letters, digits and %s", NAME_DEFAULT, o->max,
+                         o->type == OPTION_NAME ? ". _ -" : ". _ - / : @");
+                return buf;
+        }
         types[o->type].format(o->min, min);
         types[o->type].format(o->max, max);
         if (o->type == OPTION_BOOL)
                 snprintf(buf, POLICY_RANGE_MAX, "%s or %s", max, min);
-        else if (o->type == OPTION_NETWORK)
+        else if (policy_option_is_word(o))
                 snprintf(buf, POLICY_RANGE_MAX, "%s or %s", min, max);
         else
                 snprintf(buf, POLICY_RANGE_MAX, "%s to %s%s", min, max, may_be_unlimited(o) ? ", or " NO_LIMIT : "");
@@ -183,6 +298,8 @@ int option_apply(const struct policy_option *o, struct policy *p, const char *te
         char range[POLICY_RANGE_MAX];
         uint64_t value;
 
+        if (is_text(o))
+                return apply_text(o, p, text, err);
         if (may_be_unlimited(o) && strcmp(text, NO_LIMIT) == 0) {
                 put(o, p, 0);
                 return 0;
@@ -201,9 +318,11 @@ int option_apply(const struct policy_option *o, struct policy *p, const char *te
 
 int option_check(const struct policy_option *o, const struct policy *p, gb_error *err)
 {
-        uint64_t value = get(o, p);
         char text[POLICY_VALUE_MAX];
 
+        if (is_text(o))
+                return check_text(o, p, err);
+        uint64_t value = get(o, p);
         if (value == 0 && may_be_unlimited(o))
                 return 0;
         if (value >= o->min && value <= o->max)

@@ -42,11 +42,15 @@ struct policy *policy_copy(const struct policy *p)
         memset(copy->mounts, 0, sizeof(copy->mounts));
         memset(copy->env, 0, sizeof(copy->env));
         copy->n_mounts = copy->n_env = 0;
-        copy->trust = NULL;
+        copy->trust = copy->runtime = copy->image = NULL;
         copy->origin = strdup(p->origin);
         if (copy->origin)
                 copy->trust = strdup(p->trust);
-        bool good = copy->origin && copy->trust;
+        if (p->runtime)
+                copy->runtime = strdup(p->runtime);
+        if (p->image)
+                copy->image = strdup(p->image);
+        bool good = copy->origin && copy->trust && !p->runtime == !copy->runtime && !p->image == !copy->image;
         for (size_t i = 0; good && i < p->n_mounts; i++) {
                 struct policy_mount *m = &copy->mounts[copy->n_mounts++];
                 *m = (struct policy_mount){strdup(p->mounts[i].source), strdup(p->mounts[i].target), p->mounts[i].writable};
@@ -68,6 +72,8 @@ void policy_free(struct policy *p)
         env_clear(p);
         free(p->origin);
         free(p->trust);
+        free(p->runtime);
+        free(p->image);
         free(p);
 }
 
@@ -87,6 +93,14 @@ int policy_check_network(const struct policy *p, gb_error *err)
         if (p->network_mode == NETWORK_NONE || strcmp(p->trust, TRUST_UNTRUSTED) != 0)
                 return 0;
         return error_set(err, GB_E_USAGE, EPERM, "\"host\" is refused at trust level \"untrusted\"; allowed: none, or run at another trust level");
+}
+
+int policy_check_backend(const struct policy *p, gb_error *err)
+{
+        if (!p->runtime || p->backend == BACKEND_DOCKER)
+                return 0;
+        return error_set(err, GB_E_USAGE, EINVAL, "%s is a runtime of an engine, and the backend is %s; use it with the backend docker, or the runtime \"" NAME_DEFAULT "\"",
+                         quote(p->runtime).text, backend_kind_name(p->backend));
 }
 
 static int set_option(struct policy *p, const struct policy_option *o, const char *value, gb_error *err)
@@ -161,6 +175,11 @@ int policy_validate(const struct policy *p, gb_error *err)
         r = policy_check_network(p, err);
         if (r < 0) {
                 error_prefix(err, "network_mode");
+                return r;
+        }
+        r = policy_check_backend(p, err);
+        if (r < 0) {
+                error_prefix(err, "runtime");
                 return r;
         }
         if (p->allow_weaker & ~control_weaker_all())

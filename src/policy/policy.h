@@ -14,6 +14,10 @@
 #include <stdint.h>
 
 enum network_mode { NETWORK_NONE, NETWORK_HOST };
+enum backend_kind { BACKEND_NATIVE, BACKEND_DOCKER };
+
+#define IMAGE_DEFAULT "glovebox-python"
+#define NAME_DEFAULT "default" /* as runtime or image: none was chosen, the field is NULL */
 
 struct policy_mount {
         char *source; /* absolute path on the host */
@@ -45,6 +49,9 @@ struct policy {
 
         bool read_only;
         enum network_mode network_mode;
+        enum backend_kind backend; /* who isolates */
+        char *runtime; /* of the engine: "runsc"; NULL: its default. Only with BACKEND_DOCKER */
+        char *image;   /* native: one of `glovebox image list`; docker: one of the engine. NULL: the host's /usr; docker: IMAGE_DEFAULT */
         bool warm;             /* from a warmed template when there is one */
         uint32_t allow_weaker; /* bit (1u << enum control_id): may be weaker or missing */
 
@@ -94,7 +101,17 @@ int policy_validate(const struct policy *p, gb_error *err);
 
 /* One row per scalar key: config key, flag, environment, range, default and help are the same
  * line. The command line, the man page, completions and docs are made from these rows. */
-enum option_type { OPTION_SIZE, OPTION_DURATION, OPTION_COUNT, OPTION_CPUS, OPTION_BOOL, OPTION_NETWORK };
+enum option_type {
+        OPTION_SIZE,
+        OPTION_DURATION,
+        OPTION_COUNT,
+        OPTION_CPUS,
+        OPTION_BOOL,
+        OPTION_NETWORK,
+        OPTION_BACKEND,
+        OPTION_NAME,  /* texts: the field is a char *, NULL for the word of the default */
+        OPTION_IMAGE,
+};
 
 struct policy_option {
         const char *key;  /* "mem_limit" */
@@ -114,9 +131,18 @@ extern const size_t n_policy_options;
 /* NULL when there is no such key. */
 const struct policy_option *policy_option_by_key(const char *key);
 /* The value p has, and the range it may have ("4m to 1t", "true or false"), as text. */
-#define POLICY_VALUE_MAX 32
-#define POLICY_RANGE_MAX 80
+#define POLICY_VALUE_MAX (IMAGE_REFERENCE_MAX + 1)
+#define POLICY_RANGE_MAX 96
 char *policy_option_value(const struct policy_option *o, const struct policy *p, char buf[static POLICY_VALUE_MAX]);
 char *policy_option_range(const struct policy_option *o, char buf[static POLICY_RANGE_MAX]);
+/* Whether its values are words and names, and no amounts. */
+bool policy_option_is_word(const struct policy_option *o);
+/* The words it may be, with spaces between; NULL: not a list of them. */
+const char *policy_option_words(const struct policy_option *o);
+/* The name that a policy file gives a backend. */
+const char *backend_kind_name(enum backend_kind kind);
+/* The alphabets of the keys runtime and image. Nothing of either can be taken for a flag, a path or a word of a shell. */
+bool runtime_name_is_valid(const char *name);
+bool image_name_is_valid(const char *name);
 
 #endif

@@ -53,7 +53,7 @@ static void test_messages(void **state)
 
         assert_true(control_weaker_mask("seccomp", &mask, &err) < 0);
         assert_string_equal(err.message, "the control \"seccomp\" can never be weaker; those that can: "
-                                         "landlock, memory, pids, cpu, or cgroup for the last three");
+                                         "landlock, runtime, memory, pids, cpu, or cgroup for the last three");
         assert_true(control_weaker_mask("memroy", &mask, &err) < 0);
         assert_non_null(strstr(err.message, "there is no control \"memroy\"; did you mean \"memory\"?"));
         assert_int_equal(mask, 7);

@@ -72,13 +72,15 @@ struct refused {
         const char *text, *message;
 };
 
+#define IMAGE_RANGE "default, or at most 255 of letters, digits and . _ - / : @, a letter or digit first"
+
 static void test_refused(void **state)
 {
         static const struct refused rows[] = {
                 {"mem_limt: 1g\n", "x.yaml:1:1: unknown key \"mem_limt\"; did you mean \"mem_limit\"?"},
                 {"zebra: 1\n", "x.yaml:1:1: unknown key \"zebra\"; the keys here are: cpu_count, mem_limit, timeout, timeout_max, "
                                "cpu_time, pids_limit, tmp_size, disk_limit, inode_limit, output_limit, result_count, result_limit, nofile, read_only, "
-                               "network_mode, warm, cap_drop, security_opt, mounts, env, allow_weaker, default_trust, trust_levels"},
+                               "network_mode, warm, backend, runtime, image, cap_drop, security_opt, mounts, env, allow_weaker, default_trust, trust_levels"},
                 {"timeout: 5\nmem_limit: 0\n", "x.yaml:2:12: mem_limit: \"0\" is too small; allowed: 4m to 1t"},
                 {"mem_limit: 1.5g\n", "x.yaml:1:12: mem_limit: \"1.5g\" is not a size; allowed: 4m to 1t, such as 512m"},
                 {"mem_limit: [1]\n", "x.yaml:1:12: mem_limit: a list; allowed: 4m to 1t"},
@@ -92,6 +94,14 @@ static void test_refused(void **state)
                                       "ask for less or raise timeout_max in the policy file"},
                 {"read_only: yes\n", "x.yaml:1:12: read_only: \"yes\" is not a yes or no; allowed: true or false"},
                 {"network_mode: bridge\n", "x.yaml:1:15: network_mode: \"bridge\" is not a network mode; allowed: none or host"},
+                {"backend: podman\n", "x.yaml:1:10: backend: \"podman\" is not a backend; allowed: native or docker"},
+                {"runtime: runsc\n", "x.yaml:1:10: runtime: \"runsc\" is a runtime of an engine, and the backend is native; "
+                                     "use it with the backend docker, or the runtime \"default\""},
+                {"backend: docker\nruntime: runsc\ntrust_levels:\n  a: {backend: native}\n",
+                 "x.yaml:2:10: runtime: \"runsc\" is a runtime of an engine, and the backend is native; "
+                 "use it with the backend docker, or the runtime \"default\""},
+                {"image: '-v'\n", "x.yaml:1:8: image: \"-v\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image: [a]\n", "x.yaml:1:8: image: a list; allowed: default, or at most 255 of letters, digits and . _ - / : @"},
                 {"cap_drop: [NET_ADMIN]\n", "x.yaml:1:11: cap_drop: allowed: exactly [ALL]; all capabilities are always dropped"},
                 {"cap_drop: []\n", "x.yaml:1:11: cap_drop: allowed: exactly [ALL]; all capabilities are always dropped"},
                 {"cap_drop: ALL\n", "x.yaml:1:11: cap_drop: allowed: exactly [ALL]; all capabilities are always dropped"},
@@ -114,9 +124,9 @@ static void test_refused(void **state)
                 {"env:\n  A:\n", "x.yaml:2:5: env: \"A\" is nothing; allowed: a text or number, \"\" for an empty one"},
                 {"allow_weaker: cgroup\n", "x.yaml:1:15: allow_weaker: a value; allowed: a list of controls, such as [cgroup]"},
                 {"allow_weaker: [cgruop]\n", "x.yaml:1:16: allow_weaker: there is no control \"cgruop\"; did you mean \"cgroup\"? "
-                                             "Those that can be weaker: landlock, memory, pids, cpu, or cgroup for the last three"},
+                                             "Those that can be weaker: landlock, runtime, memory, pids, cpu, or cgroup for the last three"},
                 {"allow_weaker: [seccomp]\n", "x.yaml:1:16: allow_weaker: the control \"seccomp\" can never be weaker; "
-                                              "those that can: landlock, memory, pids, cpu, or cgroup for the last three"},
+                                              "those that can: landlock, runtime, memory, pids, cpu, or cgroup for the last three"},
                 {"default_trust: trusted\n",
                  "x.yaml:1:16: default_trust: there is no trust level \"trusted\" in x.yaml; there are: standard"},
                 {"trust_levels: [a]\n", "x.yaml:1:15: trust_levels: a list; allowed: a mapping of names to their keys"},

@@ -46,6 +46,9 @@ static void test_defaults(void **state)
         assert_int_equal(p->nofile, 1024);
         assert_true(p->read_only);
         assert_int_equal(p->network_mode, NETWORK_NONE);
+        assert_int_equal(p->backend, BACKEND_NATIVE);
+        assert_null(p->runtime);
+        assert_null(p->image);
         assert_int_equal(p->allow_weaker, 0);
         assert_string_equal(p->trust, "standard");
         assert_int_equal(policy_validate(p, &err), 0);
@@ -107,7 +110,7 @@ static void test_set(void **state)
         } rows[] = {
                 {"cpu_count", "0.5"}, {"mem_limit", "64m"}, {"timeout", "300"}, {"cpu_time", "2s"}, {"pids_limit", "2"},
                 {"tmp_size", "1m"}, {"disk_limit", "1GiB"}, {"inode_limit", "100"}, {"output_limit", "1k"}, {"nofile", "16"},
-                {"read_only", "false"}, {"network_mode", "host"}, {"env", "A=1"}, {"env", "B="}, {"env", "A=2=3"},
+                {"read_only", "false"}, {"network_mode", "host"}, {"backend", "docker"}, {"image", "debian:12"}, {"env", "A=1"}, {"env", "B="}, {"env", "A=2=3"},
                 {"allow_weaker", "landlock"}, {"allow_weaker", "cgroup"}, {"mounts", "/srv//x:/data/./y//:rw"},
                 {"mounts", "a:b:/mnt/c"}, {"mounts", "rel:/mnt/d:ro"},
         };
@@ -188,6 +191,78 @@ static void test_refused_values(void **state)
                 {"mem_limit", "\x1b[2J", "--flag: \"\\x1b[2J\" is not a size; allowed: " MEM_RANGE ", such as 512m"},
         };
         check_refused(NULL, rows, ARRAY_SIZE(rows));
+}
+
+#define RUNTIME_RANGE "default, or at most 63 of letters, digits and . _ -, a letter or digit first"
+#define IMAGE_RANGE "default, or at most 255 of letters, digits and . _ - / : @, a letter or digit first"
+
+/* 192: a name that an engine, a shell or a file system could take for something else. */
+static void test_refused_names(void **state)
+{
+        static const struct refused rows[] = {
+                {"backend", "Docker", "--flag: \"Docker\" is not a backend; allowed: native or docker"},
+                {"backend", "", "--flag: \"\" is not a backend; allowed: native or docker"},
+                {"runtime", "--privileged", "--flag: \"--privileged\" is not the name of a runtime; allowed: " RUNTIME_RANGE},
+                {"runtime", "a/b", "--flag: \"a/b\" is not the name of a runtime; allowed: " RUNTIME_RANGE},
+                {"runtime", "", "--flag: \"\" is not the name of a runtime; allowed: " RUNTIME_RANGE},
+                {"image", "--privileged", "--flag: \"--privileged\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "-v", "--flag: \"-v\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "a;b", "--flag: \"a;b\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "a b", "--flag: \"a b\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "a?b", "--flag: \"a?b\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "a%2fb", "--flag: \"a%2fb\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "../x", "--flag: \"../x\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "a/../x", "--flag: \"a/../x\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "/x", "--flag: \"/x\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "a//x", "--flag: \"a//x\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "", "--flag: \"\" is not the name of an image; allowed: " IMAGE_RANGE},
+                {"image", "a\nb", "--flag: \"a\\x0ab\" is not the name of an image; allowed: " IMAGE_RANGE},
+        };
+        char longest[IMAGE_REFERENCE_MAX + 2];
+
+        check_refused(NULL, rows, ARRAY_SIZE(rows));
+        memset(longest, 'a', sizeof(longest));
+        for (int too_long = 0; too_long < 2; too_long++) {
+                _cleanup_policy_ struct policy *p = make(NULL);
+                gb_error err;
+
+                longest[IMAGE_REFERENCE_MAX + too_long] = '\0';
+                assert_int_equal(policy_set(p, "image", longest, "--image", &err) < 0, too_long);
+                longest[IMAGE_REFERENCE_MAX + too_long] = 'a';
+                longest[RUNTIME_NAME_MAX + too_long] = '\0';
+                assert_int_equal(policy_set(p, "runtime", longest, "--runtime", &err) < 0, too_long);
+                longest[RUNTIME_NAME_MAX + too_long] = 'a';
+                if (too_long)
+                        assert_int_equal(err.code, GB_E_LIMIT);
+        }
+}
+
+static void test_backend(void **state)
+{
+        _cleanup_policy_ struct policy *p = make(NULL);
+        char value[POLICY_VALUE_MAX];
+        gb_error err;
+
+        /* In any order: only the last check joins them. */
+        assert_int_equal(policy_set(p, "runtime", "runsc", "--runtime", &err), 0);
+        assert_true(policy_validate(p, &err) < 0);
+        assert_string_equal(err.message, "runtime: \"runsc\" is a runtime of an engine, and the backend is native; "
+                                         "use it with the backend docker, or the runtime \"default\"");
+        assert_int_equal(policy_set(p, "backend", "docker", "--backend", &err), 0);
+        assert_int_equal(policy_set(p, "image", "registry.example.com:5000/team/py@sha256:00ff", "--image", &err), 0);
+        assert_int_equal(policy_validate(p, &err), 0);
+
+        _cleanup_policy_ struct policy *copy = policy_copy(p);
+        assert_non_null(copy);
+        assert_int_equal(copy->backend, BACKEND_DOCKER);
+        assert_ptr_not_equal(copy->runtime, p->runtime);
+        assert_string_equal(copy->runtime, "runsc");
+        assert_string_equal(policy_option_value(policy_option_by_key("image"), copy, value), "registry.example.com:5000/team/py@sha256:00ff");
+        assert_int_equal(policy_set(copy, "image", "default", "--image", &err), 0);
+        assert_null(copy->image);
+        assert_int_equal(policy_set(copy, "runtime", "-x", "--runtime", &err) < 0, 1);
+        assert_string_equal(copy->runtime, "runsc"); /* what is refused changes nothing */
+        assert_string_equal(policy_option_value(policy_option_by_key("backend"), copy, value), "docker");
 }
 
 #define ALLOWED "use a place of its own such as /data, /project or /mnt/x"
@@ -309,6 +384,7 @@ static void test_validate(void **state)
         BROKEN(p->timeout_usec = p->timeout_max_usec + 1, "timeout: 300.000001s is above timeout_max, which is 300s");
         BROKEN(p->cpu_time_usec = 999, "cpu_time: \"0.999ms\" is too small");
         BROKEN(p->network_mode = NETWORK_HOST, "network_mode: \"host\" is refused at trust level");
+        BROKEN(p->image = strdup("-v"), "image: \"-v\" is not a name");
         BROKEN(p->allow_weaker = 1u << CONTROL_SECCOMP, "allow_weaker:");
         BROKEN(policy_set(p, "mounts", "/x:/data", "-v", &err); strcpy(p->mounts[0].target, "/etc"), "mounts: the target \"/etc\"");
         BROKEN(policy_set(p, "mounts", "/x:/data", "-v", &err); strcpy(p->mounts[0].target, "/a/"), "not normalised");
@@ -325,6 +401,7 @@ int main(void)
                 cmocka_unit_test(test_refused_lists),  cmocka_unit_test(test_untrusted_network),
                 cmocka_unit_test(test_mounts_overlap), cmocka_unit_test(test_bounds),
                 cmocka_unit_test(test_validate),       cmocka_unit_test(test_docs),
+                cmocka_unit_test(test_refused_names),  cmocka_unit_test(test_backend),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
  * compiled. Until its last exec it is not dumpable, so what the compiler runs cannot touch it. */
 #include "base/fd.h"
 #include "base/message.h"
+#include "kernel/apparmor.h"
 #include "kernel/landlock.h"
 #include "kernel/privilege.h"
 #include "kernel/seccomp.h"
@@ -122,6 +123,9 @@ static const struct payload *obey(int socket)
         for (uint32_t i = 0; i < order.n_join; i++)
                 if (write(rest[i], "0", 1) != 1)
                         check(-errno, "put the program into its cgroup");
+        /* Not sooner: the profile forbids writes to files of a cgroup, and Landlock those to /proc. */
+        if (order.apparmor)
+                check(apparmor_ask(APPARMOR_CHANGE APPARMOR_NATIVE), "change to the AppArmor profile " APPARMOR_NATIVE);
         if (ruleset >= 0)
                 check(landlock_enforce(ruleset), "enforce the Landlock ruleset");
         const struct payload *payload = map_payload(fds[PROGRAM_PAYLOAD]);

@@ -60,6 +60,7 @@ struct program_order {
         uint32_t has_control; /* an interpreter's control channel, which it finds at BOX_CONTROL_FD */
         uint32_t has_orders;  /* a template's orders, which it finds at BOX_TEMPLATE_FD */
         uint32_t n_join;
+        uint32_t apparmor;    /* it changes to its AppArmor profile */
 };
 
 enum program_fd { PROGRAM_STDIN, PROGRAM_STDOUT, PROGRAM_STDERR, PROGRAM_FRAMES, PROGRAM_PAYLOAD, PROGRAM_REST };
@@ -84,7 +85,7 @@ struct fork_order {
         uint32_t uid, gid;
         uint32_t has_ruleset;
         uint32_t n_join;
-        uint32_t reserved;
+        uint32_t apparmor; /* it changes to its AppArmor profile */
         uint64_t nofile;
         uint64_t file_bytes; /* RLIMIT_FSIZE; 0: none */
 };

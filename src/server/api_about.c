@@ -64,6 +64,18 @@ static json_t *amounts(uint64_t sessions, uint64_t runs, uint64_t memory_bytes)
         return json_pack("{s:I, s:I, s:o}", "sessions", (json_int_t)sessions, "runs", (json_int_t)runs, "memory_bytes", memory);
 }
 
+/* The policy's own first. */
+static json_t *backends_to_json(const struct server *server)
+{
+        const char *own = backend_for(server->policy)->name;
+        json_t *list = json_pack("[s]", own);
+
+        for (size_t i = 0; i < server->config.n_backends; i++)
+                if (strcmp(server->config.backends[i], own) != 0)
+                        json_array_append_new(list, json_string(server->config.backends[i]));
+        return list;
+}
+
 void api_info(struct request *r)
 {
         const struct server_quota *q = &r->server->config.tenant;
@@ -72,8 +84,8 @@ void api_info(struct request *r)
         if (!is_plain(r))
                 return;
         live_count(r->server->live, r->caller.tenant, &used);
-        reply_json(r, 200, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o}", "version", GLOVEBOX_VERSION, "api", "v1", "backend", backend_native.name, "tenant",
-                                     r->caller.tenant, "scopes", scopes_to_json(r->caller.scopes), "quota", amounts(q->sessions, q->runs, q->memory_bytes), "used",
+        reply_json(r, 200, json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "version", GLOVEBOX_VERSION, "api", "v1", "backend",
+                                     backend_for(r->server->policy)->name, "backends", backends_to_json(r->server), "tenant", r->caller.tenant, "scopes", scopes_to_json(r->caller.scopes), "quota", amounts(q->sessions, q->runs, q->memory_bytes), "used",
                                      amounts(used.sessions, used.runs, used.memory_bytes)));
 }
 
@@ -81,7 +93,7 @@ void api_info(struct request *r)
 
 static json_t *policy_to_json(const struct policy *p)
 {
-        return json_pack("{s:s, s:o, s:s, s:b, s:b}", "trust", p->trust, "limits", policy_limits_to_json(p), "network",
+        return json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:s, s:b, s:b}", "trust", p->trust, "backend", backend_for(p)->name, "runtime", p->runtime, "image", p->image, "limits", policy_limits_to_json(p), "network",
                          p->network_mode == NETWORK_HOST ? "host" : "none", "read_only", p->read_only, "warm", p->warm);
 }
 
@@ -138,7 +150,7 @@ void api_doctor(struct request *r)
 
         if (!is_plain(r))
                 return;
-        int e = backend_native.admit(r->server->policy, &controls, &refusal);
+        int e = backend_for(r->server->policy)->admit(r->server->policy, &controls, &refusal);
         if (e < 0 && refusal.code != GB_E_UNENFORCEABLE) {
                 reply_error(r, &refusal);
                 return;

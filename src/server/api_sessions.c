@@ -78,7 +78,9 @@ static json_t *session_to_json(struct live_session *s, const struct caller *call
         r |= json_object_set_new(o, "policy", policy_to_json(s->policy));
         r |= json_object_set_new(o, "template", s->template ? json_string(s->template->name) : json_null());
         r |= json_object_set_new(o, "warm", json_boolean(s->warm));
-        r |= json_object_set_new(o, "backend", json_string(backend_native.name));
+        r |= json_object_set_new(o, "backend", json_string(backend_for(s->policy)->name));
+        r |= json_object_set_new(o, "runtime", s->policy->runtime ? json_string(s->policy->runtime) : json_null());
+        r |= json_object_set_new(o, "image", s->policy->image ? json_string(s->policy->image) : json_null());
         r |= json_object_set_new(o, "workspace", workspace_to_json(s, caller));
         r |= json_object_set(o, "metadata", s->metadata);
         r |= json_object_set_new(o, "runs", json_pack("{s:i, s:I}", "active", (int)s->runs_active, "total", (json_int_t)s->runs_total));

@@ -10,9 +10,9 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/path.h"
+#include "base/path_set.h"
 #include "base/quote.h"
 #include "server/archive_record.h"
-#include "server/archive_set.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * glovebox-archive check|unpack BYTES ENTRIES: reads a tar, plain or compressed by gzip, from standard input, and writes to
+ * glovebox-archive check|unpack|image BYTES ENTRIES: reads a tar, plain or compressed by gzip, from standard input, and writes to
  * standard output what is in it (archive_record.h); with "unpack" also the bytes of the files. At most so many BYTES of
- * files and so many ENTRIES are looked at.
+ * files and so many ENTRIES are looked at. "image" is for archives of a root file system, which hold more than files (image/record.h).
  *
  * Should: read standard input, write standard output, use a bounded amount of memory and time.
  * Mustn't: anything else. It opens no file, has no capability, is nobody, and under a filter of a dozen system calls before it has
- * read the first byte. The server that started it does not trust it either. */
+ * read the first byte. Who started it does not trust it either. */
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/parse.h"
+#include "server/archive_program.h"
 #include "server/archive_record.h"
 
 #include <archive.h>
@@ -33,13 +34,6 @@
 #define NOBODY 65534
 #define READ_BLOCK_BYTES (64 * KIB)
 #define ZEROS_BYTES (16 * KIB)
-
-struct reader {
-        struct archive *archive;
-        bool unpack;
-        uint64_t max_bytes, max_entries;
-        uint64_t bytes, entries;
-};
 
 /* ---- giving up ---- */
 
@@ -83,7 +77,7 @@ static int lower(int resource, uint64_t value)
 }
 
 /* Who started us had closed everything else already; this makes sure. */
-static int give_up(void)
+static int give_up(uint64_t cpu_seconds)
 {
         if (close_range(3, ~0U, 0) < 0 || chdir("/") < 0)
                 return -errno;
@@ -93,7 +87,7 @@ static int give_up(void)
                 return -errno;
         int r = lower(RLIMIT_CORE, 0);
         if (r == 0)
-                r = lower(RLIMIT_CPU, ARCHIVE_CPU_SECONDS);
+                r = lower(RLIMIT_CPU, cpu_seconds);
         if (r == 0)
                 r = lower(RLIMIT_FSIZE, 0);
         /* The runtime of the sanitizers needs more of everything. */
@@ -106,7 +100,7 @@ static int give_up(void)
 
 /* ---- records ---- */
 
-static int put(const void *data, size_t size)
+int archive_put(const void *data, size_t size)
 {
         return fd_write_all(STDOUT_FILENO, data, size);
 }
@@ -116,8 +110,8 @@ static int put_record(uint32_t kind, uint32_t mode, uint64_t size, const char *t
         uint32_t kept = (uint32_t)MIN(text_size, (size_t)HOST_PATH_MAX);
         struct archive_record record = {.magic = ARCHIVE_RECORD_MAGIC, .kind = kind, .mode = mode, .size = size, .text_size = kept};
 
-        int r = put(&record, sizeof(record));
-        return r < 0 ? r : put(text, record.text_size);
+        int r = archive_put(&record, sizeof(record));
+        return r < 0 ? r : archive_put(text, record.text_size);
 }
 
 /* The last word. */
@@ -146,12 +140,11 @@ static int put_zeros(uint64_t size)
         int r = 0;
 
         for (; size > 0 && r == 0; size -= MIN(size, (uint64_t)ZEROS_BYTES))
-                r = put(zeros, (size_t)MIN(size, (uint64_t)ZEROS_BYTES));
+                r = archive_put(zeros, (size_t)MIN(size, (uint64_t)ZEROS_BYTES));
         return r;
 }
 
-/* Exactly `size` bytes: holes are filled, and what is missing or too much is an error. */
-static int copy_data(struct reader *rd, uint64_t size)
+int archive_copy_data(struct reader *rd, uint64_t size)
 {
         const void *block;
         size_t n;
@@ -164,7 +157,7 @@ static int copy_data(struct reader *rd, uint64_t size)
                         return -EBADMSG;
                 int e = rd->unpack ? put_zeros((uint64_t)offset - at) : 0;
                 if (e == 0 && rd->unpack)
-                        e = put(block, n);
+                        e = archive_put(block, n);
                 if (e < 0)
                         return e;
                 at = (uint64_t)offset + n;
@@ -213,7 +206,7 @@ static int take_entry(struct reader *rd, struct archive_entry *e)
         int r = put_record(file ? ARCHIVE_FILE : ARCHIVE_DIRECTORY, archive_entry_perm(e) & 07777, (uint64_t)size, path, strlen(path));
         if (r < 0 || !file)
                 return r;
-        r = copy_data(rd, (uint64_t)size);
+        r = archive_copy_data(rd, (uint64_t)size);
         /* In the midst of a file's bytes there is no place for words: the end of the stream says it. */
         if (r == -EBADMSG && !rd->unpack)
                 return give_in(ARCHIVE_BROKEN, archive_error_string(rd->archive));
@@ -241,17 +234,18 @@ static int read_archive(struct reader *rd)
 
 int main(int argc, char **argv)
 {
-        struct reader rd = {.unpack = argc > 1 && strcmp(argv[1], "unpack") == 0};
+        bool image = argc > 1 && strcmp(argv[1], "image") == 0;
+        struct reader rd = {.unpack = image || (argc > 1 && strcmp(argv[1], "unpack") == 0)};
 
         if (argc != 4 || parse_count(argv[2], &rd.max_bytes) < 0 || parse_count(argv[3], &rd.max_entries) < 0)
                 return 2;
         (void)setlocale(LC_CTYPE, "C.UTF-8"); /* names are bytes; without it those beyond ASCII are refused */
-        if (give_up() < 0)
+        if (give_up(image ? IMAGE_CPU_SECONDS : ARCHIVE_CPU_SECONDS) < 0)
                 return 3;
         rd.archive = archive_read_new();
         if (!rd.archive)
                 return 4;
-        int r = read_archive(&rd);
+        int r = image ? archive_read_image(&rd) : read_archive(&rd);
         archive_read_free(rd.archive);
         return r < 0 ? 1 : 0;
 }

@@ -9,6 +9,7 @@
 #include "base/quote.h"
 #include "base/suggest.h"
 #include "policy/document.h"
+#include "policy/policy.h"
 #include "server/address.h"
 
 #include <ctype.h>
@@ -29,6 +30,8 @@
 #define TEXT(key, field, placeholder, help) {key, CONFIG_PATH, FIELD(field), 0, 1, 0, 0, NULL, placeholder, help}
 #define LIST(key, type, field, count, placeholder, help) \
         {key, type, FIELD(field), FIELD(count), ARRAY_SIZE(((struct server_config *)NULL)->field), 0, 0, NULL, placeholder, help}
+#define LIST_WITH(key, type, field, count, fallback, placeholder, help) \
+        {key, type, FIELD(field), FIELD(count), ARRAY_SIZE(((struct server_config *)NULL)->field), 0, 0, fallback, placeholder, help}
 #define NUMBER(key, type, field, min, max, fallback, help) {key, type, FIELD(field), 0, 1, min, max, fallback, NULL, help}
 
 const struct config_row config_rows[] = {
@@ -42,6 +45,10 @@ const struct config_row config_rows[] = {
         TEXT("policy", policy_file, "FILE", "the policy file; sandbox.yaml of the configuration directory when absent"),
         TEXT("workspaces", workspaces, "DIR", "where kept workspaces are; without it there are none"),
         LIST("warm", CONFIG_NAME, warm, n_warm, "TEMPLATE", "templates that are started with the server and kept"),
+        LIST_WITH("backends", CONFIG_BACKEND, backends, n_backends, "native", "NAME",
+                  "backends that callers may ask for, besides the policy's; who can talk to an engine is root on this host"),
+        LIST("runtimes", CONFIG_RUNTIME, runtimes, n_runtimes, "NAME", "runtimes of the engine that callers may ask for, besides the policy's; *: any"),
+        LIST("images", CONFIG_IMAGE, images, n_images, "NAME", "images that callers may ask for, besides the policy's; *: any"),
 
         NUMBER("sessions", CONFIG_COUNT, all.sessions, 1, BOXES_MAX - 64, "2000", "sessions alive at a time, runs in boxes of their own among them"),
         NUMBER("runs", CONFIG_COUNT, all.runs, 1, 2048, "256", "runs at a time"),
@@ -111,6 +118,21 @@ static bool is_name(const char *text)
         return n > 0 && n <= 64 && text[n] == '\0' && islower((unsigned char)text[0]);
 }
 
+static bool is_backend(const char *text)
+{
+        return strcmp(text, backend_kind_name(BACKEND_NATIVE)) == 0 || strcmp(text, backend_kind_name(BACKEND_DOCKER)) == 0;
+}
+
+static bool is_runtime(const char *text)
+{
+        return strcmp(text, SERVER_ANY) == 0 || runtime_name_is_valid(text);
+}
+
+static bool is_image(const char *text)
+{
+        return strcmp(text, SERVER_ANY) == 0 || image_name_is_valid(text);
+}
+
 static int parse_bool(const char *text, uint64_t *ret)
 {
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
@@ -140,6 +162,9 @@ static const struct {
         [CONFIG_HOST] = {.allowed = "a host name without its port", .good = is_host},
         [CONFIG_ORIGIN] = {.allowed = "https://NAME or http://NAME, with :PORT where there is one, in small letters", .good = is_origin},
         [CONFIG_NAME] = {.allowed = "the name of a template", .good = is_name},
+        [CONFIG_BACKEND] = {.allowed = "native or docker", .good = is_backend},
+        [CONFIG_RUNTIME] = {.allowed = "the name of a runtime, or *", .good = is_runtime},
+        [CONFIG_IMAGE] = {.allowed = "the name of an image, or *", .good = is_image},
         [CONFIG_LISTEN] = {.allowed = "unix:/path, 127.0.0.1:8080, [::1]:8080"},
         [CONFIG_BOOL] = {.allowed = "true or false", .parse = parse_bool, .format = format_bool},
         [CONFIG_COUNT] = {.allowed = "a whole number", .parse = parse_count, .format = format_count},

@@ -12,6 +12,8 @@
 
 #define SERVER_LISTEN_MAX 8
 #define SERVER_HOSTS_MAX 32
+#define SERVER_NAMES_MAX 64
+#define SERVER_ANY "*" /* as an image or runtime: every one that has a name */
 
 struct server_listen {
         char *address; /* "unix:/path", "127.0.0.1:8080", "[::1]:8080" */
@@ -39,6 +41,11 @@ struct server_config {
         char *workspaces;  /* base of kept workspaces; NULL: there are none */
         char *warm[16];    /* templates that are kept warm */
         size_t n_warm;
+        /* What callers may choose; the policy's own they always have. */
+        char *backends[2];
+        size_t n_backends;
+        char *runtimes[SERVER_NAMES_MAX], *images[SERVER_NAMES_MAX];
+        size_t n_runtimes, n_images;
         int parent_fd; /* the server ends when this closes: that of who started it for itself; -1: none */
 
         struct server_quota tenant, all;
@@ -56,7 +63,7 @@ struct server_config {
 };
 
 /* One row for each key. Rows of numbers have a range and a default; of lists, how many items. */
-enum config_type { CONFIG_PATH, CONFIG_HOST, CONFIG_ORIGIN, CONFIG_NAME, CONFIG_LISTEN, CONFIG_BOOL, CONFIG_COUNT, CONFIG_SIZE, CONFIG_TIME };
+enum config_type { CONFIG_PATH, CONFIG_HOST, CONFIG_ORIGIN, CONFIG_NAME, CONFIG_BACKEND, CONFIG_RUNTIME, CONFIG_IMAGE, CONFIG_LISTEN, CONFIG_BOOL, CONFIG_COUNT, CONFIG_SIZE, CONFIG_TIME };
 
 struct config_row {
         const char *key;

@@ -262,13 +262,16 @@ int fields_template(struct fields *f, const struct templates *all, const struct 
         const char *name = NULL;
 
         *ret = NULL;
-        if (!value)
+        if (!value && policy->backend == BACKEND_NATIVE && !policy->image)
                 *ret = policy->warm ? look_for(all, TEMPLATE_DEFAULT) : NULL;
         if (!value || json_is_null(value))
                 return 0;
         int r = fields_text(f, "template", &name, NULL, err);
         if (r < 0)
                 return r;
+        if (policy->backend != BACKEND_NATIVE || policy->image)
+                return fields_error(f, "template", GB_E_USAGE, err, "%s: leave it out, or give null",
+                                    policy->image ? "a template has its own image" : "templates are of the native backend");
         return template_by_name(all, name, ret, err) < 0 ? refuse_name(f, "template", err) : 0;
 }
 

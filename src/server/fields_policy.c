@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/quote.h"
+#include "server/config.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -50,7 +51,7 @@ static int set_option(struct fields *f, struct policy *p, const struct policy_op
 {
         char text[FORMAT_MAX], what[FIELD_NAME_MAX];
         const char *given = text;
-        bool is_switch = o->type == OPTION_BOOL, is_number = !is_switch && o->type != OPTION_NETWORK;
+        bool is_switch = o->type == OPTION_BOOL, is_number = !is_switch && !policy_option_is_word(o);
 
         if (is_switch && json_is_boolean(value))
                 strcpy(text, json_is_true(value) ? "true" : "false");
@@ -145,16 +146,59 @@ static int set_key(struct fields *f, struct policy *p, const struct caller *call
         return set_option(f, p, o, value, err);
 }
 
-static int load_level(struct fields *f, struct live *l, const char *trust, struct policy **ret, gb_error *err)
-{
-        const struct policy *level = NULL;
+/* ---- what the operator lets callers choose ---- */
 
-        int r = live_policy(l, trust, &level, err);
+static bool is_listed(char *const *names, size_t n, const char *name)
+{
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(names[i], name) == 0 || strcmp(names[i], SERVER_ANY) == 0)
+                        return true;
+        return false;
+}
+
+/* Two names of the same: the default image of an engine has one. */
+static bool is_same(const char *a, const char *b, const char *fallback)
+{
+        return strcmp(a ? a : fallback, b ? b : fallback) == 0;
+}
+
+static int refuse_choice(struct fields *f, const char *key, const char *value, const char *list, gb_error *err)
+{
+        return fields_error(f, key, GB_E_DENIED, err, "%s is not among what callers of this server may choose: \"%s\" of its server.yaml says what is", quote(value).text,
+                            list);
+}
+
+/* level: the policy as the operator has it. A caller who takes another backend leaves the names behind that were meant for the first. */
+static int check_choice(struct fields *f, const struct server_config *c, const struct policy *level, struct policy *p, gb_error *err)
+{
+        bool same = p->backend == level->backend;
+        const char *runtime = same ? level->runtime : NULL, *image = same ? level->image : NULL;
+        const char *fallback = p->backend == BACKEND_DOCKER ? IMAGE_DEFAULT : NAME_DEFAULT;
+        int r = 0;
+
+        if (!same && !is_listed(c->backends, c->n_backends, backend_kind_name(p->backend)))
+                return refuse_choice(f, "backend", backend_kind_name(p->backend), "backends", err);
+        if (!same && !json_object_get(f->object, "runtime"))
+                r = policy_set(p, "runtime", NAME_DEFAULT, "policy.runtime", err);
+        if (r == 0 && !same && !json_object_get(f->object, "image"))
+                r = policy_set(p, "image", NAME_DEFAULT, "policy.image", err);
+        if (r < 0)
+                return r;
+        if (!is_same(p->runtime, runtime, NAME_DEFAULT) && !is_listed(c->runtimes, c->n_runtimes, p->runtime ? p->runtime : NAME_DEFAULT))
+                return refuse_choice(f, "runtime", p->runtime ? p->runtime : NAME_DEFAULT, "runtimes", err);
+        if (!is_same(p->image, image, fallback) && !is_listed(c->images, c->n_images, p->image ? p->image : NAME_DEFAULT))
+                return refuse_choice(f, "image", p->image ? p->image : NAME_DEFAULT, "images", err);
+        return 0;
+}
+
+static int load_level(struct fields *f, struct live *l, const char *trust, const struct policy **ret_level, struct policy **ret, gb_error *err)
+{
+        int r = live_policy(l, trust, ret_level, err);
         if (r < 0) {
                 snprintf(f->wrong, sizeof(f->wrong), "policy.trust");
                 return r;
         }
-        *ret = policy_copy(level);
+        *ret = policy_copy(*ret_level);
         return *ret ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
 }
 
@@ -172,6 +216,7 @@ int fields_policy(struct fields *f, struct live *l, const struct caller *caller,
 {
         struct fields inner = {.prefix = "policy."};
         _cleanup_policy_ struct policy *p = NULL;
+        const struct policy *level = NULL;
         const char *key, *trust = NULL;
         json_t *value;
 
@@ -179,7 +224,7 @@ int fields_policy(struct fields *f, struct live *l, const struct caller *caller,
         if (r == 0 && inner.object)
                 r = fields_text(&inner, "trust", &trust, NULL, err);
         if (r == 0)
-                r = load_level(&inner, l, trust, &p, err);
+                r = load_level(&inner, l, trust, &level, &p, err);
         if (r == 0 && inner.object)
                 json_object_foreach((json_t *)(uintptr_t)inner.object, key, value) {
                         r = set_key(&inner, p, caller, key, value, err);
@@ -188,6 +233,8 @@ int fields_policy(struct fields *f, struct live *l, const struct caller *caller,
                 }
         if (r == 0 && inner.object) {
                 r = check_output(&inner, p, err);
+                if (r == 0)
+                        r = check_choice(&inner, live_config(l), level, p, err);
                 if (r == 0)
                         r = policy_validate(p, err);
         }

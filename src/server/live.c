@@ -139,6 +139,11 @@ void live_stop(struct live *l)
 
 /* ---- policies ---- */
 
+const struct server_config *live_config(const struct live *l)
+{
+        return &l->server->config;
+}
+
 int live_policy(struct live *l, const char *trust, const struct policy **ret, gb_error *err)
 {
         const struct policy_levels *levels = &l->server->levels;

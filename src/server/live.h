@@ -18,6 +18,7 @@
 
 struct live;
 struct server;
+struct server_config;
 
 enum live_state { LIVE_OPENING, LIVE_READY, LIVE_ENDED };
 
@@ -102,6 +103,9 @@ void live_stop(struct live *l);
 
 /* The policy of a trust level; borrowed. NULL: the default one. */
 int live_policy(struct live *l, const char *trust, const struct policy **ret, gb_error *err);
+
+/* The server's configuration. */
+const struct server_config *live_config(const struct live *l);
 
 /* ---- sessions ---- */
 

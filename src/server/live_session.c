@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/quote.h"
+#include "image/choose.h"
 #include "server/live_table.h"
 #include "server/log.h"
 #include "server/metrics.h"
@@ -118,15 +119,18 @@ void session_free(struct live_session *s)
 static int open_box(struct live_session *s, struct session **ret, gb_error *err)
 {
         struct live *l = s->live;
-        struct session_options options = {
-                .policy = s->policy, .template = s->template, .languages = l->server->languages, .workspace = s->workspace, .uid = BOX_USER,
-                .gid = BOX_USER,
-        };
-
+        _cleanup_free_ char *root = NULL;
         struct opening turn;
-        int r = opening_begin(l->openings, &turn, s->tenant, err);
+
+        int r = image_choose(s->policy, NULL, s->template ? s->template->name : NULL, &root, err);
+        if (r == 0)
+                r = opening_begin(l->openings, &turn, s->tenant, err);
         if (r < 0)
                 return r;
+        struct session_options options = {
+                .policy = s->policy, .template = s->template, .languages = l->server->languages, .workspace = s->workspace, .rootfs = root,
+                .uid = BOX_USER, .gid = BOX_USER,
+        };
         r = session_open(&options, ret, err);
         opening_end(l->openings, &turn);
         return r;

@@ -4,8 +4,8 @@
  *
  * 1. As root, one thread. Should: read configuration, policy and certificate; bind sockets; give the state's directory to the account.
  *    Mustn't: accept a connection, open the journal, follow a link in a directory that somebody else can write to.
- * 2. The drop (backend.h, separate()): the backend looks at the host once more, forks the keeper, and this process becomes the account for good: no groups, no
- *    capabilities, no new privileges.
+ * 2. The drop (backend.h, separate()): the backend looks at the host once more, forks the keeper, and this process becomes the account for good: no groups (but that of an
+ *    engine's socket, when boxes may be made there), no capabilities, no new privileges.
  * 3. As the account. Should: everything else. Mustn't: need root again. */
 #include "server/privilege.h"
 
@@ -188,6 +188,9 @@ int privilege_drop(const struct privilege_drop *drop, const struct account *acco
         const struct listeners *listeners = drop->listeners;
         struct separation s = {.uid = account->uid, .gid = account->gid, .between = between, .at_end = at_end, .data = (void *)(uintptr_t)drop};
 
+        _Static_assert(sizeof(s.groups) == sizeof(drop->groups), "the same ones");
+        memcpy(s.groups, drop->groups, sizeof(s.groups));
+        s.n_groups = drop->n_groups;
         for (size_t i = 0; i < listeners->n; i++)
                 if (listeners->rows[i].lock >= 0)
                         s.kept[s.n_kept++] = listeners->rows[i].lock;

@@ -34,6 +34,8 @@ int privilege_hand_over(const struct server_config *config, struct listeners *li
 struct privilege_drop {
         const struct server_config *config;
         struct listeners *listeners;
+        gid_t groups[1]; /* that we keep: that of an engine's socket */
+        size_t n_groups;
         int (*last)(void *data, gb_error *err);
         void *data;
 };

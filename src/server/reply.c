@@ -143,6 +143,17 @@ int reply_status_of(int code)
         return code > 0 && (size_t)code < ARRAY_SIZE(statuses) ? statuses[code] : 500;
 }
 
+/* Something that somebody has to start or to put right, an engine above all: who comes again in a second finds it as it is. */
+static bool is_absent(const gb_error *err)
+{
+        static const int errors[] = {ENOENT, ECONNREFUSED, EACCES, EPERM, ENOTSOCK, EPROTONOSUPPORT};
+
+        for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
+                if (err->code == GB_E_UNAVAILABLE && err->errnum == errors[i])
+                        return true;
+        return false;
+}
+
 /* What to do, where the message does not say it. */
 static const char *hint_of(int code)
 {
@@ -184,7 +195,9 @@ json_t *reply_error_object(const gb_error *err, const char *hint, json_t *detail
 {
         int code = err->code > 0 ? err->code : GB_E_INTERNAL;
 
-        return json_pack("{s:{s:s, s:o, s:s, s:o}}", "error", "code", error_code_name(code), "message", text_of(err->message), "hint", hint ? hint : hint_of(code),
+        if (!hint)
+                hint = is_absent(err) ? "it is not the server that is full: the message says what is missing" : hint_of(code);
+        return json_pack("{s:{s:s, s:o, s:s, s:o}}", "error", "code", error_code_name(code), "message", text_of(err->message), "hint", hint,
                          "details", details ? details : json_object());
 }
 
@@ -195,7 +208,7 @@ static void send_error(struct request *r, int status, const gb_error *err, const
                 return;
         }
         (void)json_lacked_memory(); /* it may be what this is about */
-        if (err->code == GB_E_QUOTA || err->code == GB_E_UNAVAILABLE)
+        if (err->code == GB_E_QUOTA || (err->code == GB_E_UNAVAILABLE && !is_absent(err)))
                 (void)reply_header(r, "Retry-After", "1");
         if (err->code == GB_E_UNAUTHORIZED)
                 (void)reply_header(r, "WWW-Authenticate", "Bearer");

@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "base/quote.h"
+#include "image/store.h"
 #include "server/commands.h"
 #include "server/live.h"
 #include "server/log.h"
@@ -33,6 +34,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -56,19 +58,53 @@ static int check_warm(const struct server *server, gb_error *err)
 
         if (server->config.n_warm > 0 && !server->policy->warm)
                 return error_set(err, GB_E_USAGE, EINVAL, "warm: the policy says warm: false, nothing would use a template");
+        if (server->config.n_warm > 0 && (server->policy->backend != BACKEND_NATIVE || server->policy->image))
+                return error_set(err, GB_E_USAGE, EINVAL, "warm: the policy has %s, nothing would use a template",
+                                 server->policy->image ? "an image" : "the backend docker");
         for (size_t i = 0; i < server->config.n_warm; i++)
                 if (template_by_name(server->templates, server->config.warm[i], &t, err) < 0)
                         return error_prefix(err, "warm");
         return 0;
 }
 
+/* Who starts a server for himself chooses by his own environment, as for a run without one. A service has that of its manager, and only its files count. */
+static int take_environment(struct policy *p, gb_error *err)
+{
+        static const struct {
+                const char *name, *key;
+        } rows[] = {{"GLOVEBOX_BACKEND", "backend"}, {"GLOVEBOX_RUNTIME", "runtime"}, {"GLOVEBOX_IMAGE", "image"}, {"GLOVEBOX_ALLOW_WEAKER", "allow_weaker"}};
+        int r = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows) && r == 0; i++) {
+                const char *value = getenv(rows[i].name);
+                _cleanup_free_ char *list = value ? strdup(value) : NULL;
+                char *state = NULL;
+                if (value && !list)
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+                for (char *word = list ? strtok_r(list, ",", &state) : NULL; word && r == 0; word = strtok_r(NULL, ",", &state))
+                        r = policy_set(p, rows[i].key, word, rows[i].name, err);
+        }
+        return r < 0 ? r : policy_validate(p, err);
+}
+
+static int open_policy(struct server *server, gb_error *err)
+{
+        int r = policy_load(server->config.policy_file, NULL, &server->policy, err);
+        if (r == 0)
+                r = policy_load_levels(server->config.policy_file, &server->levels, err);
+        if (r < 0 || server->config.parent_fd < 0)
+                return r;
+        r = take_environment(server->policy, err);
+        for (size_t i = 0; i < server->levels.n && r == 0; i++)
+                r = take_environment(server->levels.rows[i], err);
+        return r;
+}
+
 static int open_files(struct serve *s, gb_error *err)
 {
         struct server *server = &s->server;
 
-        int r = policy_load(server->config.policy_file, NULL, &server->policy, err);
-        if (r == 0)
-                r = policy_load_levels(server->config.policy_file, &server->levels, err);
+        int r = open_policy(server, err);
         if (r == 0)
                 r = languages_load(NULL, &server->languages, err);
         if (r == 0)
@@ -157,6 +193,43 @@ static int block_signals(struct serve *s, gb_error *err)
         return 0;
 }
 
+bool server_may_use(const struct server *server, enum backend_kind kind)
+{
+        for (size_t i = 0; i < server->levels.n; i++)
+                if (server->levels.rows[i]->backend == kind)
+                        return true;
+        for (size_t i = 0; i < server->config.n_backends; i++)
+                if (strcmp(server->config.backends[i], backend_kind_name(kind)) == 0)
+                        return true;
+        return server->policy->backend == kind;
+}
+
+/* Of all rights of root one may have to stay: to talk to an engine, who makes anybody root that asks. */
+static void keep_access(const struct server *server, struct privilege_drop *drop)
+{
+        gb_error err = {0};
+
+        if (!backend_docker.keep_access || !server_may_use(server, BACKEND_DOCKER))
+                return;
+        if (backend_docker.keep_access(&drop->groups[0], &err) < 0) {
+                log_warning("engine", "boxes of the backend docker cannot be made until the server is started anew: %s", err.message);
+                return;
+        }
+        drop->n_groups = 1;
+        log_warning("engine", "the server keeps the group %u to talk to the engine: who takes the server over can be root on this host", (unsigned)drop->groups[0]);
+}
+
+/* Images of root's store stay those that are meant. */
+static int keep_store(gb_error *err)
+{
+        _cleanup_free_ char *store = NULL;
+
+        int r = image_store_path(&store, err);
+        if (r == 0 && setenv("GLOVEBOX_IMAGES", store, 1) < 0)
+                r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        return r;
+}
+
 static int drop_privilege(struct serve *s, gb_error *err)
 {
         const struct server_config *c = &s->server.config;
@@ -170,7 +243,11 @@ static int drop_privilege(struct serve *s, gb_error *err)
         if (r == 0)
                 r = privilege_hand_over(c, &s->listeners, &account, err);
         if (r == 0)
+                r = keep_store(err);
+        if (r == 0) {
+                keep_access(&s->server, &drop);
                 r = privilege_drop(&drop, &account, err);
+        }
         if (r == 0)
                 log_info("user", "runs as user %u, without privilege", (unsigned)account.uid);
         return r;

@@ -37,4 +37,7 @@ struct server {
         uint64_t started_usec; /* since 1970 */
 };
 
+/* Whether anything here may ask for it: a trust level of the policy, or a caller. */
+bool server_may_use(const struct server *server, enum backend_kind kind);
+
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Heads of tar archives, and the set of paths. That others read the archives is tested end to end. */
+#include "base/path_set.h"
 #include "server/archive.h"
-#include "server/archive_set.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define TIDY_USEC 1000000ULL
+#define SWEEP_USEC 60000000ULL
 #define RETRY_USEC 500000ULL
 #define RETRY_MAX_USEC 60000000ULL
 #define STAYED_USEC 10000000ULL /* one that lived so long ended for another reason than the one before */
@@ -38,8 +39,8 @@ struct upkeep {
         struct kept kept[16];
         size_t n;
         int stop, warm; /* eventfds */
-        pthread_t tidier, keeper;
-        bool tidying, keeping;
+        pthread_t tidier, keeper, sweeper;
+        bool tidying, keeping, sweeping;
         _Atomic bool is_warm;
 };
 
@@ -64,6 +65,17 @@ static void *tidy(void *data)
                         log_warning("journal", "the journal cannot be tidied: %s", err.message);
                 failed = r < 0;
         }
+        return NULL;
+}
+
+/* Containers outlive their makers: what others left that were killed goes. An engine may take its time, so nobody waits for this. */
+static void *sweep(void *data)
+{
+        struct upkeep *u = data;
+
+        do
+                backends_sweep();
+        while (!stops(u, (int)(SWEEP_USEC / 1000)));
         return NULL;
 }
 
@@ -188,7 +200,9 @@ int upkeep_start(struct server *server, struct upkeep **ret, gb_error *err)
                 say_ready(u);
                 u->tidying = pthread_create(&u->tidier, NULL, tidy, u) == 0;
                 u->keeping = u->n > 0 && pthread_create(&u->keeper, NULL, keep, u) == 0;
-                if (!u->tidying || (u->n > 0 && !u->keeping))
+                bool engine = server_may_use(server, BACKEND_DOCKER);
+                u->sweeping = engine && pthread_create(&u->sweeper, NULL, sweep, u) == 0;
+                if (!u->tidying || (u->n > 0 && !u->keeping) || (engine && !u->sweeping))
                         r = error_set(err, GB_E_INTERNAL, EAGAIN, "cannot start a thread");
         }
         if (r < 0) {
@@ -222,6 +236,8 @@ void upkeep_stop(struct upkeep *u)
                 pthread_join(u->tidier, NULL);
         if (u->keeping)
                 pthread_join(u->keeper, NULL);
+        if (u->sweeping)
+                pthread_join(u->sweeper, NULL);
         safe_close(u->stop);
         safe_close(u->warm);
         free(u);

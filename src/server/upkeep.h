@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two threads beside the requests: one keeps the journal within its bounds, one keeps the templates of `warm` waiting. */
+ * Threads beside the requests: one keeps the journal within its bounds, one keeps the templates of `warm` waiting, and where an engine is used one removes
+ * what others have left there. */
 #ifndef SERVER_UPKEEP_H
 #define SERVER_UPKEEP_H
 
@@ -17,7 +18,7 @@ int upkeep_start(struct server *server, struct upkeep **ret, gb_error *err);
 bool upkeep_is_warm(struct upkeep *u);
 /* A descriptor that becomes readable when it is. */
 int upkeep_warm_fd(const struct upkeep *u);
-/* Waits for both. Takes NULL. */
+/* Waits for all of them. Takes NULL. */
 void upkeep_stop(struct upkeep *u);
 
 #endif

@@ -57,6 +57,7 @@ enum box_flags {
         BOX_CONTEXT = 1 << 5, /* WARDEN_START: an interpreter: the warden makes its streams and control channel */
         BOX_WARM = 1 << 6,    /* WARDEN_START: forked from the session's template */
         BOX_ROOT_INHERITED = 1 << 7, /* the ops are for on top of the template's root, not for a fresh one */
+        BOX_APPARMOR = 1 << 8, /* its programs change to the profile for them */
 };
 
 /* Which template: what the front calls it. The warden compares, no more. */

@@ -403,6 +403,7 @@ static void order_program(const struct setup *s, const struct setup_order *order
 {
         struct program_order go = {
                 .has_ruleset = ruleset >= 0, .has_control = order->has_control, .has_orders = order->is_template, .n_join = order->n_join,
+                .apparmor = order->spec.flags & BOX_APPARMOR,
         };
         int fds[BOX_FDS_MAX], n = 0;
 

@@ -276,7 +276,7 @@ int template_fork(struct template *t, struct program *p, gb_error *err)
         struct box *b = p->box;
         struct fork_order order = {
                 .uid = b->spec.uid, .gid = b->spec.gid, .has_ruleset = b->ruleset >= 0, .nofile = b->spec.nofile,
-                .file_bytes = b->spec.file_bytes,
+                .file_bytes = b->spec.file_bytes, .apparmor = b->spec.flags & BOX_APPARMOR,
         };
         int fds[BOX_FDS_MAX], n = FORK_REST, n_join = 0;
 

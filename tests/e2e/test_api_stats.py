@@ -242,7 +242,7 @@ def test_about(server):
     template = next(t for t in server.get("/v1/templates").expect(200).json["templates"] if t["name"] == "python")
     assert "json" in template["modules"]
     doctor = server.get("/v1/doctor").expect(200).json
-    assert len(doctor["controls"]) == 16 and doctor["enforceable"] is True and doctor["reason"] is None
+    assert len(doctor["controls"]) == 18 and doctor["enforceable"] is True and doctor["reason"] is None
     assert server.get("/healthz").json == {"status": "ok"} and server.get("/readyz").json == {"status": "ready"}
     for path in ("/v1/info", "/v1/policies", "/v1/templates", "/v1/languages", "/v1/doctor", "/healthz", "/readyz", "/metrics", "/openapi.json"):
         assert server.get(path + "?x=1").expect(400).code == "usage"

@@ -301,8 +301,18 @@ def test_the_policy_of_the_arguments():
     assert _body.policy_body(None, None, None, None, None) is None
     assert _body.policy_body({"pids_limit": 4}, "trusted", "1g", 5, {"A": "b"}) == {
         "pids_limit": 4, "trust": "trusted", "mem_limit": "1g", "timeout": 5, "env": {"A": "b"}}
+    assert _body.policy_body(None, None, None, None, None, "docker", "team/py:3", "runsc") == {"backend": "docker", "image": "team/py:3", "runtime": "runsc"}
     with pytest.raises(glovebox.UsageError, match="mem_limit"):
         _body.policy_body({"mem_limit": "1g"}, None, "1g", None, None)
+    with pytest.raises(glovebox.UsageError, match="image"):
+        _body.policy_body({"image": "a"}, None, None, None, None, None, "b")
+
+
+def test_the_usual_template_is_the_servers_to_take():
+    """A box of an engine or of an image comes from none, and only the server knows which it will be."""
+    assert "template" not in _body.session_body(None, "python", None, None, "private", None, None)
+    assert _body.session_body(None, None, None, None, "private", None, None)["template"] is None
+    assert _body.with_box({}, None, "python-data", None, "private")["template"] == "python-data"
 
 
 def test_the_body_of_a_run():

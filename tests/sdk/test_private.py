@@ -202,6 +202,41 @@ print((place / "made").read_text(), (place / "once").read_text())
     assert (status, out) == (0, "here there\n"), err
 
 
+def test_who_isolates_can_be_chosen(nothing_left):
+    """Without an engine the error comes at once, and from the engine's side: the server itself lets choose."""
+    program = """
+import glovebox, time
+begin = time.monotonic()
+for call in (lambda: glovebox.run("1", backend="docker", image="any/image:1", runtime="runsc"), lambda: glovebox.Sandbox(backend="docker").open()):
+    try:
+        call()
+    except glovebox.UnavailableError as error:
+        print("/nonexistent/docker.sock" in error.message)
+print(time.monotonic() - begin < 25)
+print(glovebox.Client().info().backend, glovebox.Client().info().backends)
+try:
+    glovebox.run("1", image="nothing-of-this-name")
+except glovebox.NotFoundError as error:
+    print("nothing-of-this-name" in error.message)
+result = glovebox.run("print(1)")
+print(result.backend, result.stdout)
+"""
+    status, out, err = python(program, {"DOCKER_HOST": "unix:///nonexistent/docker.sock"})
+    assert (status, out) == (0, "True\nTrue\nTrue\nnative ['native', 'docker']\nTrue\nnative 1\n\n"), err
+
+
+def test_the_environment_is_part_of_its_policy(nothing_left):
+    status, out, err = python("""
+import glovebox
+info = glovebox.Client().info()
+print(info.backend, info.backends)
+print(glovebox.run("print(1)", backend="native").backend)
+with glovebox.Sandbox(backend="native") as box:
+    print(box.info().backend, box.info().image, box.info().runtime)
+""", {"DOCKER_HOST": "unix:///nonexistent/docker.sock", "GLOVEBOX_BACKEND": "docker", "GLOVEBOX_IMAGE": "mine", "GLOVEBOX_RUNTIME": "runsc"})
+    assert (status, out) == (0, "docker ['docker', 'native']\nnative\nnative None None\n"), err
+
+
 def test_not_installed():
     status, out, err = python("""
 import glovebox

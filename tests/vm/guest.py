@@ -6,6 +6,7 @@ import sys
 import time
 import traceback
 
+import guest_apparmor
 import guest_cgroup
 import guest_quota
 import guest_server
@@ -37,7 +38,7 @@ def one(name, function, *args):
 def tests():
     if pathlib.Path("/run/systemd/system").exists():
         return guest_systemd.tests()
-    return [*guest_cgroup.tests(), *([] if IS_V1 else [*guest_quota.tests(), *guest_server.tests()])]
+    return [*guest_cgroup.tests(), *([] if IS_V1 else [*guest_quota.tests(), *guest_apparmor.tests(), *guest_server.tests()])]
 
 
 def main():

@@ -10,7 +10,7 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 KERNEL_PACKAGE = "linux-image-cloud-amd64"  # has nvme, ext4 and the serial port built in: no initramfs
 MODULES = ["quota_tree", "quota_v2"]        # in the order of their dependencies
-PROGRAMS = ["bash", "cat", "chmod", "cp", "dd", "env", "false", "head", "id", "kill", "ls", "mkdir", "mkswap", "mount", "python3",
+PROGRAMS = ["apparmor_parser", "bash", "cat", "chmod", "cp", "dd", "env", "false", "head", "id", "kill", "ls", "mkdir", "mkswap", "mount", "python3",
             "rm", "seq", "sh", "sleep", "swapoff", "swapon", "true", "umount", "unshare", "yes"]
 MERGED = ["bin", "lib", "lib64", "sbin"]
 CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-static"]
@@ -133,6 +133,8 @@ def make_root(work, build, kernel):
     files += [p for p in (tree.top / "usr/local").rglob("*") if p.is_file() and os.access(p, os.X_OK)]
     files += add_systemd(tree) if has_systemd() else []
     tree.add_libraries(files)
+    for name in ["abi", "tunables"]:
+        shutil.copytree(f"/etc/apparmor.d/{name}", tree.top / "etc/apparmor.d" / name)
     for name in MODULES:
         tree.add(next(kernel.glob(f"lib/modules/*/kernel/**/{name}.ko")), f"/vm/modules/{name}.ko")
     for name in ["init", "projquota"]:

@@ -57,6 +57,7 @@ int native_host_probe(struct native_host *ret, bool may_change)
         *ret = (struct native_host){
                 .landlock_abi = landlock_abi(),
                 .seccomp = prctl(PR_GET_SECCOMP) >= 0,
+                .apparmor = apparmor_look(),
                 .host_root = privilege_is_host_root(),
                 .counts_per_box = kernel_at_least(5, 14),
         };
@@ -90,6 +91,24 @@ static bool writes_on_host(const struct box_request *request)
         return any;
 }
 
+static void say_apparmor(const struct native_host *h, struct controls *c)
+{
+        switch (h->apparmor) {
+        case APPARMOR_READY:
+                say(c, CONTROL_APPARMOR, CONTROL_ENFORCED, "the profile " APPARMOR_NATIVE);
+                break;
+        case APPARMOR_NOT_LOADED:
+                say(c, CONTROL_APPARMOR, CONTROL_OFF, "the profile is not loaded: apparmor_parser -r -W " GLOVEBOX_DATADIR "/apparmor/" APPARMOR_NATIVE);
+                break;
+        case APPARMOR_REFUSED:
+                say(c, CONTROL_APPARMOR, CONTROL_OFF, "glovebox is confined itself, by a profile that does not let it change to " APPARMOR_NATIVE);
+                break;
+        case APPARMOR_ABSENT:
+                say(c, CONTROL_APPARMOR, CONTROL_OFF, "this kernel has no AppArmor");
+                break;
+        }
+}
+
 static void say_isolation(const struct native_host *h, const struct box_request *request, struct controls *c)
 {
         bool host_network = request->policy->network_mode == NETWORK_HOST;
@@ -106,6 +125,7 @@ static void say_isolation(const struct native_host *h, const struct box_request 
                 say(c, CONTROL_LANDLOCK, CONTROL_ENFORCED, "ABI %d", h->landlock_abi);
         else
                 say(c, CONTROL_LANDLOCK, CONTROL_OFF, "this kernel has no Landlock");
+        say_apparmor(h, c);
         say(c, CONTROL_ROOT, CONTROL_ENFORCED, "%s, from %s", request->policy->read_only ? "read-only" : "private, writable",
             request->rootfs ? "an image" : "the host's /usr");
         if (host_network)
@@ -121,6 +141,7 @@ static void say_isolation(const struct native_host *h, const struct box_request 
                 say(c, CONTROL_WORKSPACE, CONTROL_ENFORCED, "private tmpfs, size and inodes");
         say(c, CONTROL_OUTPUT, CONTROL_ENFORCED, "counted by the reader, then killed");
         say(c, CONTROL_LAYOUT, CONTROL_ENFORCED, "fresh exec");
+        say(c, CONTROL_RUNTIME, CONTROL_ENFORCED, "no engine: native");
         say(c, CONTROL_CLEANUP, CONTROL_ENFORCED, "death of the pid namespace%s",
             h->cgroup.parent[CGROUP_UNIFIED] >= 0 ? " and cgroup.kill" : "");
 }
@@ -168,7 +189,7 @@ static int check_controls(const struct native_host *h, const struct policy *poli
 {
         for (int id = 0; id < CONTROL_COUNT; id++) {
                 const struct control_status *s = &c->status[id];
-                if (s->state == CONTROL_ENFORCED || (id == CONTROL_NETWORK && policy->network_mode == NETWORK_HOST))
+                if (s->state == CONTROL_ENFORCED || control_is_extra((enum control_id)id) || (id == CONTROL_NETWORK && policy->network_mode == NETWORK_HOST))
                         continue;
                 if (control_may_be_weaker(id) && policy->allow_weaker & (1U << id))
                         continue;
@@ -207,6 +228,7 @@ int native_admit(const struct native_host *host, const struct box_request *reque
         spec->flags = (policy->network_mode == NETWORK_HOST ? BOX_NETWORK_HOST : 0) |
                       (policy->read_only ? 0 : BOX_ROOT_WRITABLE) |
                       (host->cgroup.unified_controllers ? BOX_UNIFIED_CONTROLLERS : 0) |
-                      (host->landlock_abi > 0 ? BOX_LANDLOCK : 0);
+                      (host->landlock_abi > 0 ? BOX_LANDLOCK : 0) |
+                      (host->apparmor == APPARMOR_READY ? BOX_APPARMOR : 0);
         return 0;
 }

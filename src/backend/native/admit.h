@@ -5,6 +5,7 @@
 #define NATIVE_ADMIT_H
 
 #include "backend/backend.h"
+#include "kernel/apparmor.h"
 #include "kernel/cgroup.h"
 #include "warden/protocol.h"
 
@@ -13,6 +14,7 @@ struct native_host {
         struct cgroup_host cgroup;
         int landlock_abi;
         bool seccomp;
+        enum apparmor_state apparmor; /* of the profile for programs */
         bool host_root;      /* boxes get uids of their own */
         bool counts_per_box; /* RLIMIT_NPROC counts per user namespace (Linux 5.14) */
 };

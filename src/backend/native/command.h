@@ -5,8 +5,7 @@
 #include "backend/backend.h"
 #include "backend/native/payload.h"
 
-/* Plans what runs in the box: the language's commands with {file} and {out} filled in, the
- * program's arguments, and its variables (ours, the language's, the policy's: the last one wins). */
+/* Plans what runs in the box, as backend/command.h makes it. */
 int command_plan(struct box_plan *p, const struct box_request *request, gb_error *err);
 
 /* An interpreter that takes code through its control channel. */

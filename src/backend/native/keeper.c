@@ -207,6 +207,8 @@ int native_separate(const struct separation *s, gb_error *err)
                                  "with --cap-add SYS_ADMIN");
         if (s->n_kept > SEPARATION_FDS_MAX)
                 return error_set(err, GB_E_INTERNAL, E2BIG, "too many descriptors for the keeper");
+        if (s->n_groups > ARRAY_SIZE(s->groups))
+                return error_set(err, GB_E_INTERNAL, E2BIG, "too many groups to keep");
         warden_find_program(); /* while it can still be found */
         int r = native_host_hold();
         if (r < 0)
@@ -219,7 +221,7 @@ int native_separate(const struct separation *s, gb_error *err)
         r = s->between ? s->between(s->data, err) : 0;
         if (r < 0)
                 return r;
-        r = privilege_become(s->uid, s->gid);
+        r = privilege_become(s->uid, s->gid, s->groups, s->n_groups);
         return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot become user %u: %s", (unsigned)s->uid, strerror(-r)) : 0;
 }
 

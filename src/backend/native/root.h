@@ -3,11 +3,9 @@
 #define NATIVE_ROOT_H
 
 #include "backend/backend.h"
+#include "backend/command.h"
 #include "backend/native/payload.h"
 
-#define BOX_WORKSPACE "/sandbox"
-#define BOX_CODE_DIR "/run/glovebox"
-#define BOX_HOME "/tmp"
 #define BOX_RUNNER_DIR "/run/runner" /* in sessions and templates */
 
 /* Plans the whole root directory of a box. */

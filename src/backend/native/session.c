@@ -11,7 +11,7 @@
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "backend/native/template.h"
-#include "backend/native/usage.h"
+#include "backend/usage.h"
 #include "backend/native/warden.h"
 #include "base/fd.h"
 #include "base/hash.h"

@@ -103,8 +103,9 @@ static int send_request(const struct template *t, const struct native_host *host
         message->spec.template = *key;
         message->spec.pool = t->pool;
         message->spec.cgroup.cpu_milli = 0;
-        /* Its children would inherit the ruleset, which knows only the template's own places. Theirs is their own. */
-        message->spec.flags &= ~(uint32_t)BOX_LANDLOCK;
+        /* Its children would inherit the ruleset, which knows only the template's own places. Theirs is their own. And under the AppArmor
+         * profile it could not join their namespaces: they change to it themselves. */
+        message->spec.flags &= ~(uint32_t)(BOX_LANDLOCK | BOX_APPARMOR);
         message->spec.n_fds = plan->n_fds;
         memcpy(message->spec.fds, plan->fds, sizeof(plan->fds));
         r = message_send(channel, message, sizeof(*message), plan->fd_values, (int)plan->n_fds);

@@ -8,10 +8,14 @@
  *   seccomp-compile <arch> <symbol> --only [call...]
  *                                     only these calls are judged, all others let through: what is
  *                                     missing from the program above to be that of the profile
+ *   seccomp-compile --docker <arch> <symbol> [call...]
+ *                                     the profile as a container engine reads it, JSON in a C string;
+ *                                     these calls pass as above (docker.c)
  *   seccomp-compile --list            the profile as a page of documentation (docs/seccomp.md)
  *
  * It alone links libseccomp; glovebox carries the finished table. */
 #include "base/macro.h"
+#include "kernel/seccomp/docker.h"
 #include "kernel/seccomp/program.h"
 #include "kernel/seccomp/resolve.h"
 
@@ -189,15 +193,19 @@ static int print_list(void)
 
 int main(int argc, char **argv)
 {
-        const struct seccomp_arch *arch = argc >= 3 ? seccomp_arch_find(argv[1]) : NULL;
+        bool docker = argc >= 4 && strcmp(argv[1], "--docker") == 0;
+        const struct seccomp_arch *arch = argc >= 3 ? seccomp_arch_find(argv[docker ? 2 : 1]) : NULL;
         int r;
 
         if (argc == 2 && strcmp(argv[1], "--list") == 0) {
                 r = print_list();
+        } else if (arch && docker) {
+                r = seccomp_print_docker(arch, argv[3], argv + 4);
         } else if (arch) {
                 r = print_program(arch, argv[2], argv + 3);
         } else {
-                fprintf(stderr, "usage: %s x86_64|aarch64 SYMBOL [--only] [CALL...]\n       %s --list\n", argv[0], argv[0]);
+                fprintf(stderr, "usage: %s x86_64|aarch64 SYMBOL [--only] [CALL...]\n       %s --docker x86_64|aarch64 SYMBOL [CALL...]\n       %s --list\n",
+                        argv[0], argv[0], argv[0]);
                 return 2;
         }
         if (r < 0)

@@ -20,6 +20,7 @@
 
 #include "base/fd.h"
 #include "base/message.h"
+#include "kernel/apparmor.h"
 #include "kernel/landlock.h"
 #include "kernel/privilege.h"
 #include "kernel/seccomp.h"
@@ -165,6 +166,9 @@ static void lock_in(const struct work *w)
         check(w, negative(prctl(PR_SET_PDEATHSIG, SIGKILL)), "tie itself to the warden");
         check(w, negative(setsid()), "start a process session");
         check(w, negative(chdir("/sandbox")), "enter the workspace");
+        /* The template has none: it needs rights that the profile does not give. */
+        if (o->apparmor)
+                check(w, apparmor_ask(APPARMOR_CHANGE APPARMOR_NATIVE), "change to its AppArmor profile");
         if (ruleset >= 0)
                 check(w, landlock_enforce(ruleset), "enforce the Landlock ruleset");
         check(w, seccomp_load_child(), "load the system call filter");

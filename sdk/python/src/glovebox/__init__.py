@@ -52,7 +52,8 @@ __all__ = [
 
 def run(code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
         timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None, template: Optional[str] = "python",
+        env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+        backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
         files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
         on_stdout: Optional[Callable[[str], Any]] = None, on_stderr: Optional[Callable[[str], Any]] = None,
         on_result: Optional[Callable[[Value], Any]] = None, check: bool = False, server: Optional[str] = None, token: Optional[str] = None,
@@ -72,13 +73,15 @@ def run(code: Data, *, language: str = "python", args: Optional[Sequence[str]] =
     on_stdout, on_stderr: called with text as it comes. check: raises a VerdictError unless the verdict is ok.
     """
     return client_for(client, server, token).run(
-        code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy, template=template,
+        code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy,
+        backend=backend, image=image, runtime=runtime, template=template,
         files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check)
 
 
 async def run_async(code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                     timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-                    env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None, template: Optional[str] = "python",
+                    env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                    backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
                     files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                     on_stdout: Optional[TextCallback] = None, on_stderr: Optional[TextCallback] = None,
                     on_result: Optional[ValueCallback] = None, check: bool = False, server: Optional[str] = None,
@@ -87,6 +90,7 @@ async def run_async(code: Data, *, language: str = "python", args: Optional[Sequ
     async with AsyncClient(server, token) as client:
         return await client.run(
             code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy,
+            backend=backend, image=image, runtime=runtime,
             template=template, files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check)
 
 

@@ -31,11 +31,13 @@ class AsyncSandbox:
 
     def __init__(self, template: Optional[str] = "python", *, trust: Optional[str] = None, memory: Optional[Size] = None,
                  timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                 backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
                  idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                  workspace: Place = "private", name: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                  language: str = "python", server: Optional[str] = None, token: Optional[str] = None,
                  client: Optional["AsyncClient"] = None) -> None:
-        self._body = session_body(policy_body(policy, trust, memory, timeout, env), template, idle_timeout, max_lifetime, workspace, name, metadata)
+        self._body = session_body(policy_body(policy, trust, memory, timeout, env, backend, image, runtime),
+                                  template, idle_timeout, max_lifetime, workspace, name, metadata)
         self.language = language
         self._join(client, server, token)
 

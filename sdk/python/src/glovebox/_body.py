@@ -19,6 +19,7 @@ Place = Union[str, "os.PathLike[str]"]
 Data = Union[str, bytes]
 
 FRESH = "fresh"  # the context of a program of its own
+USUAL_TEMPLATE = "python"  # not said to the server: it takes this one where a box can come from a template, which one of an engine or an image cannot
 
 
 def new_key() -> str:
@@ -39,11 +40,13 @@ def _given(**fields: Any) -> Dict[str, Any]:
 
 
 def policy_body(policy: Optional[Mapping[str, Any]], trust: Optional[str], memory: Optional[Size], timeout: Optional[Duration],
-                env: Optional[Mapping[str, str]]) -> Optional[Dict[str, Any]]:
+                env: Optional[Mapping[str, str]], backend: Optional[str] = None, image: Optional[str] = None,
+                runtime: Optional[str] = None) -> Optional[Dict[str, Any]]:
     """The policy, of the arguments that are parts of it."""
     made = dict(policy or {})
     for argument, key, value in (("trust", "trust", trust), ("memory", "mem_limit", memory), ("timeout", "timeout", timeout),
-                                 ("env", "env", dict(env) if env is not None else None)):
+                                 ("env", "env", dict(env) if env is not None else None), ("backend", "backend", backend), ("image", "image", image),
+                                 ("runtime", "runtime", runtime)):
         if value is None:
             continue
         if key in made:
@@ -92,7 +95,8 @@ def with_box(body: Dict[str, Any], policy: Optional[Dict[str, Any]], template: O
     """Of a one-shot run: the box that is made for it."""
     if policy:
         body["policy"] = policy
-    body["template"] = template
+    if template != USUAL_TEMPLATE:
+        body["template"] = template
     if workspace != "private":
         body["workspace"] = _workspace(workspace)
     if files:
@@ -104,7 +108,8 @@ def session_body(policy: Optional[Dict[str, Any]], template: Optional[str], idle
                  workspace: Place, name: Optional[str], metadata: Optional[Mapping[str, str]]) -> Dict[str, Any]:
     body = _given(policy=policy, idle_timeout=idle_timeout, max_lifetime=max_lifetime, name=name,
                   metadata=dict(metadata) if metadata is not None else None)
-    body["template"] = template
+    if template != USUAL_TEMPLATE:
+        body["template"] = template
     if workspace != "private":
         body["workspace"] = _workspace(workspace)
     return body

@@ -342,6 +342,8 @@ class Caller:
                 if delay is None:
                     raise
             except (QuotaError, UnavailableError) as error:
+                if error.hint and error.retry_after is None:  # a server of ours that names no time: an engine is missing, say
+                    raise
                 delay = patience.next_delay(error.retry_after)
                 if delay is None:
                     raise

@@ -4,7 +4,7 @@
 Theory of operation: it is started once, by whoever needs it first, on a socket in a temporary directory of mode 0700. It holds the read end of a pipe
 (--parent-fd) whose write end only this process has: however the interpreter ends, the pipe closes, and the server ends with all its boxes. A shell stands
 between the two and removes the directory after it, so that nothing is left even then. It has a session of its own, as Ctrl-C at a terminal is
-for the interpreter.
+for the interpreter. $GLOVEBOX_BACKEND, $GLOVEBOX_RUNTIME, $GLOVEBOX_IMAGE and $GLOVEBOX_ALLOW_WEAKER are part of its policy.
 
 After fork() the child closes its copy of the write end: the server's life is the parent's. The child may use it as long as it is there.
 """
@@ -29,6 +29,10 @@ LOG_SHOWN = 2000       # bytes at the end of the log that an error shows
 
 # $0 is the directory. The shell waits for the server, also when a signal comes that is meant for both.
 _SCRIPT = 'trap "" INT TERM HUP; "$@"; status=$?; rm -rf -- "$0"; exit "$status"'
+
+# It is this user's alone, and can do no more than he can: he may choose whatever there is.
+_CHOICE = [word for key, names in (("backends", ("native", "docker")), ("runtimes", ("*",)), ("images", ("*",))) for name in names
+           for word in ("--set", f"{key}={name}")]
 
 _lock = threading.Lock()
 _server: Optional["_Server"] = None
@@ -65,7 +69,7 @@ class _Server:
         try:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _SCRIPT, self.directory, name, "serve", "--listen", f"unix:{self.socket}", "--directory", self.directory,
-                 "--parent-fd", str(read_end)],
+                 "--parent-fd", str(read_end), *_CHOICE],
                 stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, cwd="/", pass_fds=(read_end,), start_new_session=True)
         except BaseException:
             os.close(self._pipe)

@@ -38,6 +38,8 @@ class Sandbox:
 
     template: what Python is forked from ("python", "python-data"); None: a fresh interpreter.
     trust: a trust level of the server's policy file. memory, timeout, env: keys of the policy; policy: any others that a caller may set.
+    backend: who isolates: "native", or "docker", an engine. image, runtime: what the box is made of, and of an engine by whom it is run. What is None is as the
+    server's policy has it; what else it lets callers choose its configuration says (backends, images, runtimes).
     idle_timeout, max_lifetime: when the session ends by itself.
     workspace: "private"; "kept"; or a directory of the host, for a server of one's own.
     name, metadata: for people. language: of runs that name none.
@@ -46,13 +48,15 @@ class Sandbox:
 
     def __init__(self, template: Optional[str] = "python", *, trust: Optional[str] = None, memory: Optional[Size] = None,
                  timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                 backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
                  idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                  workspace: Place = "private", name: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                  language: str = "python", server: Optional[str] = None, token: Optional[str] = None, client: Optional["Client"] = None) -> None:
         from ._client import client_for
         self.client = client_for(client, server, token)
         self._begin(AsyncSandbox(
-            template, trust=trust, memory=memory, timeout=timeout, env=env, policy=policy, idle_timeout=idle_timeout, max_lifetime=max_lifetime,
+            template, trust=trust, memory=memory, timeout=timeout, env=env, policy=policy,
+            backend=backend, image=image, runtime=runtime, idle_timeout=idle_timeout, max_lifetime=max_lifetime,
             workspace=workspace, name=name, metadata=metadata, language=language, client=self.client._core))
 
     @classmethod

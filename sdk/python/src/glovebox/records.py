@@ -40,6 +40,8 @@ class SessionInfo:
     template: Optional[str]
     warm: bool
     backend: str
+    runtime: Optional[str]
+    image: Optional[str]
     created_at: Optional[datetime.datetime]
     last_used_at: Optional[datetime.datetime]
     expires_at: Optional[datetime.datetime]
@@ -58,7 +60,8 @@ class SessionInfo:
         runs = _part(o, "runs")
         return cls(
             id=_text(o, "id"), state=_text(o, "state"), name=o.get("name"), template=o.get("template"), warm=o.get("warm") is True,
-            backend=_text(o, "backend"), created_at=parse_time(o.get("created_at")), last_used_at=parse_time(o.get("last_used_at")),
+            backend=_text(o, "backend"), runtime=o.get("runtime"), image=o.get("image"), created_at=parse_time(o.get("created_at")),
+            last_used_at=parse_time(o.get("last_used_at")),
             expires_at=parse_time(o.get("expires_at")), idle_timeout=float(o.get("idle_timeout") or 0),
             max_lifetime=float(o.get("max_lifetime") or 0), metadata=_part(o, "metadata"), policy=_part(o, "policy"),
             workspace=_part(o, "workspace"), runs_active=int(runs.get("active") or 0), runs_total=int(runs.get("total") or 0),
@@ -214,6 +217,7 @@ class ServerInfo:
     version: str
     api: str
     backend: str
+    backends: List[str]
     tenant: str
     scopes: List[str]
     quota: Json
@@ -222,6 +226,7 @@ class ServerInfo:
 
     @classmethod
     def from_object(cls, o: Json) -> "ServerInfo":
-        scopes = o.get("scopes")
-        return cls(version=_text(o, "version"), api=_text(o, "api"), backend=_text(o, "backend"), tenant=_text(o, "tenant"),
+        scopes, backends = o.get("scopes"), o.get("backends")
+        return cls(version=_text(o, "version"), api=_text(o, "api"), backend=_text(o, "backend"),
+                   backends=[str(each) for each in backends] if isinstance(backends, list) else [], tenant=_text(o, "tenant"),
                    scopes=[str(each) for each in scopes] if isinstance(scopes, list) else [], quota=_part(o, "quota"), used=_part(o, "used"), raw=o)

@@ -298,6 +298,11 @@ class Result:
         return text.encode() if exact is None else exact
 
     @property
+    def backend(self) -> str:
+        """Who isolated: "native" or "docker"."""
+        return str(self.raw.get("backend") or "")
+
+    @property
     def truncated(self) -> bool:
         """Whether more was written than the limit of output let through."""
         return self.raw.get("truncated") is True

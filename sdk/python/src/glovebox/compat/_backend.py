@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import urllib.parse
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ..errors import GloveboxError
 
@@ -37,13 +37,19 @@ def choose(backend: Optional[str]) -> str:
     return name
 
 
-def require(backend: Optional[str], image: str) -> None:
-    """Returns when runs can go to the backend; otherwise says what is wrong, and what to do."""
-    if choose(backend) == "native":
-        return
-    check_engine(image)
-    raise BackendError("the docker backend is not part of this version of glovebox",
-                       hint="leave out backend=\"docker\" and $GLOVEBOX_BACKEND: the native backend needs no engine")
+def require(backend: Optional[str], image: Optional[str]) -> str:
+    """The backend, when runs can go to it; otherwise says what is wrong, and what to do."""
+    name = choose(backend)
+    if name == "docker":
+        check_engine(image)
+    return name
+
+
+def box(backend: Optional[str], image: str, template: Optional[str]) -> Dict[str, Any]:
+    """What a sandbox is made of, as its arguments. The native backend has templates, an engine images; what these tools call an image is one of an engine."""
+    if require(backend, image) == "docker":
+        return {"template": None, "backend": "docker", "image": image}
+    return {"template": template, "backend": backend or os.environ.get("GLOVEBOX_BACKEND") or None}  # None: as the server's policy has it
 
 
 def engine_socket() -> str:

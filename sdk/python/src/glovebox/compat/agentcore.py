@@ -66,15 +66,15 @@ class ExecutePythonTool:
         if wrong:
             return ToolResult(False, "", wrong, {"error_type": "parameters"})
         try:
-            _backend.require(self._backend, IMAGE)
-            return await self._run(str(parameters["code"]), float(parameters.get("timeout", TIMEOUT_SECONDS)), context)
+            made_of = _backend.box(self._backend, IMAGE, self._template)
+            return await self._run(made_of, str(parameters["code"]), float(parameters.get("timeout", TIMEOUT_SECONDS)), context)
         except GloveboxError as error:
             return ToolResult(False, "", str(error), {"error_type": error.code or "backend", "troubleshooting": troubleshoot(error)})
 
-    async def _run(self, code: str, timeout: float, context: ExecutionContext) -> ToolResult:
+    async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, context: ExecutionContext) -> ToolResult:
         metadata = {**context.metadata, "user_id": context.user_id, "agent_id": context.agent_id}
         policy = _options.limits(cpus=CPUS, tmp=TMP_SIZE, disk=TMP_SIZE, timeout=timeout)
-        async with AsyncSandbox(self._template, memory=MEMORY, policy=policy, metadata=metadata, client=self._client) as box:
+        async with AsyncSandbox(**made_of, memory=MEMORY, policy=policy, metadata=metadata, client=self._client) as box:
             await box.run(_PREPARE, check=True)
             return _tool_result(await box.run(code))
 
@@ -113,11 +113,11 @@ def apparmor_problem() -> Optional[str]:
     if not enabled:
         return "AppArmor is not enabled in this kernel: boot with apparmor=1 security=apparmor, or go without; the other layers hold"
     try:
-        profiles = pathlib.Path("/sys/kernel/security/apparmor/profiles").read_text()
+        profiles = list(pathlib.Path("/sys/kernel/security/apparmor/policy/profiles").iterdir())
     except OSError:
         return "the list of AppArmor profiles cannot be read: look as root (aa-status)"
-    if "glovebox" not in profiles:
-        return "the profile of glovebox is not loaded: apparmor_parser -r images/apparmor/glovebox"
+    if not any(profile.name.startswith("glovebox-container.") for profile in profiles):
+        return "the profile of glovebox is not loaded: apparmor_parser -r -W /usr/local/share/glovebox/apparmor/glovebox-container"
     return None
 
 

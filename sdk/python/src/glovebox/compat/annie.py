@@ -38,7 +38,7 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
     project: a directory that the code can read at /project, without its credential files. network: "none", or "host" for everything that the
     host can reach. secrets: texts that must neither come in nor go out; those of the project's .env are known without being named.
     """
-    _backend.require(backend, IMAGE)
+    made_of = _backend.box(backend, IMAGE, template)
     place = pathlib.Path(project).expanduser().resolve() if project is not None else None
     known = list(secrets) + (_hide.values_of_env_files(place) if place else [])
     refused = _screen.refusal(code, known, blocked_imports)
@@ -47,7 +47,7 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
     policy = _options.limits(network=network)
     if place is not None:
         policy["mounts"] = [f"{source}:{target}" for source, target in _hide.visible(place, PROJECT)]
-    with Sandbox(template, memory=memory, timeout=timeout, env=env, policy=policy, client=client) as box:
+    with Sandbox(**made_of, memory=memory, timeout=timeout, env=env, policy=policy, client=client) as box:
         return _answer(box.run(code, stdin=stdin if stdin is not None else b""), known)
 
 

@@ -40,13 +40,13 @@ class DockerSandboxExecutor:
         self.image_name = image_name
         if cpu_quota <= 0:
             raise UsageError(f"cpu_quota is {cpu_quota}", hint=f"{_options.CPU_PERIOD} is one processor")
-        _backend.require(backend, image_name)
+        made_of = _backend.box(backend, image_name, template)
         self.host_dir = _options.directory(pathlib.Path(sandbox_base_dir)) / self.session_id
         if self.host_dir.is_symlink():
             raise UsageError(f"{self.host_dir} is a link", hint="remove it, or take another session id")
         _options.directory(self.host_dir)
         policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, network="host" if enable_network else "none")
-        self._box = Sandbox(template, memory=memory_limit, timeout=timeout, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
+        self._box = Sandbox(**made_of, memory=memory_limit, timeout=timeout, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
                             metadata={"made-by": "dolphin", "image": image_name}, client=client)
 
     def run(self, code: str) -> Result:
@@ -120,7 +120,7 @@ def cleanup_all(sandbox_base_dir: str = BASE, *, remove_files: bool = False, cli
 
 def cleanup_images(backend: Optional[str] = None) -> int:
     """Removes images that sessions ran from; how many. The native backend has none of its own."""
-    _backend.require(backend, IMAGE)
+    _backend.require(backend, None)
     return 0
 
 

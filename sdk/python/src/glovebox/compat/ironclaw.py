@@ -70,7 +70,7 @@ class SandboxManager:
 
     def get_or_create_container(self) -> Sandbox:
         """The box: the one that runs, or a new one. The errors say what is wrong: no engine, no rights, no image, no place for files."""
-        _backend.require(self._backend, self.image)
+        made_of = _backend.box(self._backend, self.image, self._template)
         with self._lock:
             if self._box is not None and self._lives(self._box):
                 return self._box
@@ -78,7 +78,7 @@ class SandboxManager:
             client = self._client or Client()
             name = self._name(place)
             self._box = self._find(name, client) or Sandbox(
-                self._template, memory=self._memory, timeout=self._timeout, policy=_options.limits(network=self._network), workspace=str(place), name=name,
+                **made_of, memory=self._memory, timeout=self._timeout, policy=_options.limits(network=self._network), workspace=str(place), name=name,
                 metadata={"made-by": "ironclaw"}, client=client).open()
             return self._box
 

@@ -47,13 +47,13 @@ class ContainerManager:
     def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Sandbox:
         """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist"), environment, user,
         and what holds anyway: cap_drop ALL, security_opt no-new-privileges, read_only."""
-        _backend.require(self._backend, image)
+        made_of = _backend.box(self._backend, image, TEMPLATE)
         config = dict(runtime_configs or {})
         policy: Dict[str, Any] = _options.limits(network=_network(str(config.pop("network_mode", "none"))))
         environment = config.pop("environment", None)
         for key, value in config.items():
             policy.update(_understand(key, value))
-        box = Sandbox(TEMPLATE, policy=policy, env=environment, metadata={"made-by": "container-manager", "image": image}, client=self._client).open()
+        box = Sandbox(**made_of, policy=policy, env=environment, metadata={"made-by": "container-manager", "image": image}, client=self._client).open()
         with self._lock:
             self._boxes[box.id] = box
         return box
@@ -132,7 +132,7 @@ class SandboxExecutor:
     def __init__(self, config: Union[None, str, "os.PathLike[str]"] = None, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
                  client: Optional[Client] = None) -> None:
         _backend.require(backend, IMAGE)
-        self._config, self._template, self._client = config, template, client
+        self._config, self._template, self._backend, self._client = config, template, backend, client
 
     def policy(self, trust: Optional[str] = None) -> Dict[str, Any]:
         """The policy of a trust level, as the file has it; read by glovebox itself."""
@@ -155,7 +155,7 @@ class SandboxExecutor:
         """Runs code at a trust level. on_usage is called with a sample of what the box uses, about five times a second while it runs. The box is gone
         afterwards, however it ended."""
         policy = self.policy(trust)
-        with Sandbox(self._template, policy=_wire(policy), client=self._client) as box:
+        with Sandbox(**_backend.box(self._backend, IMAGE, self._template), policy=_wire(policy), client=self._client) as box:
             samples: List[Stats] = []
             with _Watch(box, samples, on_usage):
                 result = box.run(code, timeout=timeout, stdin=stdin)

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The supervisor of a program: a child of the agent, and the parent of the program's first process, its leader.
+ *
+ *   agent (process 1) --- supervisor --- leader --- whatever that starts
+ *
+ * It is a subreaper: whoever loses its parent below it becomes its child, so that nothing which the program starts can get out from under it.
+ * When the leader has ended, or when the agent wants it to, the supervisor ends all of them: stops all first, so that they cannot fork while they
+ * are counted, then kills. Then it reports and ends itself. It does not reap the leader: as long as the agent has not, the number of its process
+ * group is nobody else's.
+ *
+ * gVisor knows subreapers since 2023. Before, the agent inherits orphans at once; the program's processes are known by a mark then (tree_owner).
+ *
+ * It runs as the same user as the program, which may therefore kill or stop it. It holds nothing that the program could want: the agent inherits all
+ * that was below it, and ends that. */
+#include "agent/supervisor.h"
+
+#include "agent/tree.h"
+#include "base/fd.h"
+#include "kernel/sys.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STOP_ROUNDS_MAX 6  /* looks at what is not stopped yet before all of it is killed anyway */
+#define KILL_PAUSE_NSEC 2000000L /* between two looks at what was killed, when nobody dies */
+
+static struct tree tree;
+static const pid_t no_stops[] = {0};
+
+struct supervisor {
+        int agent, status, children; /* children: a signalfd of SIGCHLD */
+        pid_t leader;
+        uint32_t number;
+        bool marked; /* as in struct launch */
+        bool started, compiling;
+        uint64_t began_usec, ended_usec;
+};
+
+void close_all_but(int first, const int *keep, size_t n)
+{
+        int next = first;
+
+        for (;;) {
+                int lowest = -1;
+                for (size_t i = 0; i < n; i++)
+                        if (keep[i] >= next && (lowest < 0 || keep[i] < lowest))
+                                lowest = keep[i];
+                if (lowest < 0)
+                        break;
+                if (lowest > next)
+                        sys_close_range((unsigned)next, (unsigned)lowest - 1, 0);
+                next = lowest + 1;
+        }
+        sys_close_range((unsigned)next, ~0U, 0);
+}
+
+static void report(const struct supervisor *s, struct report *r)
+{
+        r->leader = s->leader;
+        while (send(s->agent, r, sizeof(*r), MSG_NOSIGNAL) < 0 && errno == EINTR)
+                ;
+}
+
+static _noreturn_ void fail(const struct supervisor *s, int code, const char *what)
+{
+        struct report r = {.kind = REPORT_FAILED};
+        int errnum = errno;
+
+        error_set(&r.error, code, errnum, "cannot %s: %s", what, strerror(errnum));
+        report(s, &r);
+        _exit(1);
+}
+
+/* What has died below us, but for the leader. */
+static void reap(const struct supervisor *s)
+{
+        for (size_t i = 0; i < tree.n; i++)
+                if (tree.tasks[i].parent == getpid() && tree.tasks[i].pid != s->leader && !task_is_alive(&tree.tasks[i]))
+                        (void)waitpid(tree.tasks[i].pid, NULL, WNOHANG);
+}
+
+/* How many there are that are the program's. */
+static size_t look(const struct supervisor *s)
+{
+        size_t alive = 0;
+
+        if (tree_read(&tree) < 0)
+                return 0;
+        tree_mark(&tree, getpid(), no_stops);
+        for (size_t i = 0; i < tree.n; i++) {
+                struct task *task = &tree.tasks[i];
+                if (s->marked && task->below != 1 && task_is_alive(task)) {
+                        int owner = tree_owner(task->pid);
+                        task->below = owner < 0 || owner == (int)s->number;
+                }
+                alive += task->below == 1 && task_is_alive(task);
+        }
+        return alive;
+}
+
+/* Whether all that was below us is dead. */
+static bool end_tree(const struct supervisor *s)
+{
+        uint64_t deadline = monotonic_usec() + KILL_WAIT_USEC;
+        struct timespec pause = {.tv_nsec = KILL_PAUSE_NSEC};
+        sigset_t child;
+
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        for (;;) {
+                size_t moving = 1;
+                for (int round = 0; moving > 0 && round < STOP_ROUNDS_MAX; round++) {
+                        size_t alive = look(s);
+                        reap(s);
+                        if (alive == 0)
+                                return true;
+                        tree_signal(&tree, SIGSTOP, &moving);
+                }
+                tree_signal(&tree, SIGKILL, NULL);
+                if (monotonic_usec() > deadline)
+                        return false;
+                (void)sigtimedwait(&child, NULL, &pause);
+        }
+}
+
+static _noreturn_ void finish(struct supervisor *s)
+{
+        bool clean = end_tree(s);
+        siginfo_t info = {0};
+        struct report r = {.kind = REPORT_ENDED};
+
+        if (s->ended_usec == 0)
+                s->ended_usec = monotonic_usec();
+        (void)waitid(P_PID, (id_t)s->leader, &info, WEXITED | WNOHANG | WNOWAIT);
+        bool exited = info.si_pid == s->leader && info.si_code == CLD_EXITED;
+        r.end = (struct wire_end){
+                .exit_code = exited ? info.si_status : -1,
+                .signal = exited ? 0 : info.si_pid == s->leader ? info.si_status : SIGKILL,
+                .compiling = s->compiling,
+                .unkillable = !clean,
+                .wall_usec = s->ended_usec - s->began_usec,
+        };
+        report(s, &r);
+        _exit(0);
+}
+
+static void note_started(struct supervisor *s)
+{
+        struct report r = {.kind = REPORT_STARTED};
+
+        if (s->started)
+                return;
+        s->started = true;
+        report(s, &r);
+}
+
+/* What the leader says until it is the program. */
+static void take_status(struct supervisor *s)
+{
+        struct report r = {0};
+        ssize_t n = recv(s->status, &r, sizeof(r), 0);
+
+        if (n < 0 && errno == EINTR)
+                return;
+        if (n == sizeof(r) && r.kind == REPORT_FAILED && !s->started) {
+                (void)end_tree(s);
+                report(s, &r);
+                _exit(0);
+        }
+        if (n == sizeof(r) && r.kind == REPORT_STARTED) {
+                s->compiling = !s->started;
+                s->began_usec = monotonic_usec();
+        }
+        if (n <= 0)
+                s->status = safe_close(s->status);
+        note_started(s);
+}
+
+/* Reaps orphans; returns whether the leader has ended. */
+static bool take_children(struct supervisor *s)
+{
+        struct signalfd_siginfo drop;
+        siginfo_t info;
+
+        (void)!read(s->children, &drop, sizeof(drop));
+        for (;;) {
+                info = (siginfo_t){0};
+                if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+                        return false;
+                if (info.si_pid == s->leader) {
+                        s->ended_usec = monotonic_usec();
+                        return true;
+                }
+                (void)waitpid(info.si_pid, NULL, WNOHANG);
+        }
+}
+
+static _noreturn_ void supervise(struct supervisor *s)
+{
+        for (;;) {
+                struct pollfd p[] = {{s->agent, POLLIN, 0}, {s->status, POLLIN, 0}, {s->children, POLLIN, 0}};
+                if (poll(p, ARRAY_SIZE(p), -1) < 0)
+                        continue;
+                if (p[1].revents)
+                        take_status(s);
+                if (p[0].revents)
+                        finish(s); /* the agent's word, or its end */
+                /* What the leader has said last comes first. */
+                if (p[2].revents && take_children(s)) {
+                        while (s->status >= 0)
+                                take_status(s);
+                        finish(s);
+                }
+        }
+}
+
+_noreturn_ void supervisor_run(struct launch *launch, int socket)
+{
+        struct supervisor s = {.agent = socket, .number = launch->number};
+        int keep[] = {socket, launch->streams[0], launch->streams[1], launch->streams[2], launch->control, launch->ruleset};
+        int pair[2];
+        sigset_t child;
+
+        close_all_but(3, keep, ARRAY_SIZE(keep));
+        prctl(PR_SET_NAME, "glovebox-keeper");
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0)
+                fail(&s, GB_E_INTERNAL, "open /dev/null in the session");
+        for (int i = 0; i < 3; i++)
+                (void)dup2(null, i); /* the wire is the agent's alone */
+        launch->marked = s.marked = prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0;
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+                fail(&s, GB_E_UNENFORCEABLE, "forbid dumps");
+        s.children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (s.children < 0 || tree_open(&tree) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                fail(&s, GB_E_LIMIT, "open what a program of the session is watched by");
+        s.status = pair[0];
+        s.began_usec = monotonic_usec();
+        s.leader = fork();
+        if (s.leader < 0)
+                fail(&s, GB_E_LIMIT, "start a process in the session");
+        if (s.leader == 0)
+                launch_run(launch, pair[1]);
+        const int ours[] = {s.agent, s.status, s.children, tree.proc};
+        close_all_but(3, ours, ARRAY_SIZE(ours));
+        supervise(&s);
+}

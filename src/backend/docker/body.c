@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The body that a container is made with. Each value here has its row in inspect.c, which looks at what the engine made of it. */
+#include "backend/docker/plan.h"
+
+#include "agent/wire.h"
+#include "base/json.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define PATH_VARIABLE "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* Podman raises it by itself, to what the host may not allow, unless it is named. It counts the uid on the whole host, so it is no limit of a container:
+ * what this process has is taken. */
+static uint64_t processes_max(void)
+{
+        struct rlimit l;
+
+        return getrlimit(RLIMIT_NPROC, &l) < 0 ? CONTAINER_NPROC_MAX : MIN((uint64_t)l.rlim_max, (uint64_t)CONTAINER_NPROC_MAX);
+}
+
+/* As a native box has them. */
+static json_t *ulimits(const struct engine *e, const struct policy *policy)
+{
+        const struct {
+                const char *name;
+                uint64_t value;
+        } rows[] = {
+                {"core", 1}, /* 0 would still start a piped crash handler on the host */
+                {"nofile", policy->nofile},
+                {"memlock", 64 * KIB},
+                {"msgqueue", 0},
+                {"rtprio", 0},
+                {"nice", 0},
+                {"sigpending", 1024},
+                {"nproc", processes_max()}, /* the last: Podman only */
+        };
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows) - !e->podman; i++)
+                json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "Name", rows[i].name, "Soft", (json_int_t)rows[i].value, "Hard",
+                                                      (json_int_t)rows[i].value));
+        return list;
+}
+
+/* By "Mounts", never by "Binds": an engine makes the missing source of those, as root. Without what is mounted below the source: "read-only" would not
+ * hold for that. */
+static json_t *binds(const struct container_plan *plan)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < plan->n_binds; i++) {
+                json_t *o = json_pack("{s:s, s:s, s:s, s:{s:s, s:b}}", "Type", "bind", "Source", plan->binds[i].source, "Target", plan->binds[i].target,
+                                      "BindOptions", "Propagation", "rprivate", "NonRecursive", 1);
+                if (!plan->binds[i].writable)
+                        json_object_set_new(o, "ReadOnly", json_true());
+                json_array_append_new(list, o);
+        }
+        return list;
+}
+
+static json_t *tmpfs(const struct container_plan *plan)
+{
+        json_t *o = json_object();
+
+        for (size_t i = 0; i < plan->n_tmpfs; i++)
+                json_object_set_new(o, plan->tmpfs[i].path, json_string(plan->tmpfs[i].options));
+        return o;
+}
+
+static json_t *security(const struct container_plan *plan, const char *seccomp)
+{
+        json_t *list = json_pack("[s]", "no-new-privileges");
+
+        json_array_append_new(list, json_sprintf("seccomp=%s", seccomp));
+        if (plan->apparmor)
+                json_array_append_new(list, json_string("apparmor=" CONTAINER_APPARMOR));
+        return list;
+}
+
+static json_t *host_config(const struct container_request *request, const struct container_plan *plan, const char *seccomp)
+{
+        const struct policy *policy = request->policy;
+        const struct engine *e = request->engine;
+
+        json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:{s:s}, s:{s:s}, s:[s], s:s, s:I, s:b, s:o, s:o, s:o, s:o}",
+                              "NetworkMode", policy->network_mode == NETWORK_HOST ? "host" : "none",
+                              "ReadonlyRootfs", policy->read_only,
+                              "Privileged", 0,
+                              "AutoRemove", 1,
+                              "RestartPolicy", "Name", "no",
+                              "LogConfig", "Type", "none",
+                              "CapDrop", "ALL",
+                              "IpcMode", "private",
+                              "ShmSize", (json_int_t)MIN(policy->tmp_size_bytes, CONTAINER_SHM_MAX),
+                              "PublishAllPorts", 0,
+                              "SecurityOpt", security(plan, seccomp),
+                              "Ulimits", ulimits(e, policy),
+                              "Tmpfs", tmpfs(plan),
+                              "Mounts", binds(plan));
+        if (!e->podman) {
+                json_object_set_new(o, "CgroupnsMode", json_string("private"));
+                json_object_set_new(o, "Init", json_false());
+        }
+        if (policy->runtime)
+                json_object_set_new(o, "Runtime", json_string(policy->runtime));
+        if (e->memory)
+                json_object_set_new(o, "Memory", json_integer((json_int_t)policy->mem_limit_bytes));
+        if (e->memory && e->swap)
+                json_object_set_new(o, "MemorySwap", json_integer((json_int_t)policy->mem_limit_bytes));
+        if (e->memory && !e->cgroup_v2)
+                json_object_set_new(o, "MemorySwappiness", json_integer(0));
+        if (e->pids)
+                json_object_set_new(o, "PidsLimit", json_integer((json_int_t)container_tasks(e, policy)));
+        if (e->cpu)
+                json_object_set_new(o, "NanoCpus", json_integer((json_int_t)(policy->cpu_milli * 1000000)));
+        return o;
+}
+
+json_t *plan_body(const struct container_request *request, const struct container_plan *plan, const char *seccomp)
+{
+        char user[32];
+
+        snprintf(user, sizeof(user), "%u:%u", (unsigned)request->uid, (unsigned)request->gid);
+        return json_pack("{s:s, s:[s], s:[], s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:{s:[s]}, s:s, s:{}, s:[s], s:{s:s, s:s}, s:o}",
+                         "Image", request->image,
+                         "Entrypoint", AGENT_PATH,
+                         "Cmd",
+                         "User", user,
+                         "WorkingDir", "/",
+                         "Hostname", "glovebox",
+                         "Tty", 0,
+                         "OpenStdin", 1,
+                         "StdinOnce", 1,
+                         "AttachStdin", 1,
+                         "AttachStdout", 1,
+                         "AttachStderr", 1,
+                         "Healthcheck", "Test", "NONE",
+                         "StopSignal", "SIGKILL",
+                         "Volumes",
+                         "Env", PATH_VARIABLE,
+                         "Labels", LABEL_SESSION, request->session, LABEL_OWNER, plan->owner,
+                         "HostConfig", host_config(request, plan, seccomp));
+}

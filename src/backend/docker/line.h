@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The line to the agent of one container (agent/wire.h): a thread that carries bytes between the engine's attach stream and the descriptors that
+ * our callers hold, and what it knows of the programs inside. Everything that comes over it is checked; the first thing that is wrong ends it.
+ *
+ * One lock. The thread holds it but while it waits; callers hold it for moments. */
+#ifndef DOCKER_LINE_H
+#define DOCKER_LINE_H
+
+#include "agent/wire.h"
+#include "backend/backend.h"
+#include "base/buffer.h"
+
+#include <poll.h>
+#include <pthread.h>
+
+#define LINE_LAST_WORDS_MAX 256
+
+/* What only who made the container can tell or do. Called by the thread, without the lock. */
+struct line_owner {
+        /* Whether the engine answers. */
+        bool (*engine_answers)(void *data);
+        /* Ends the container for sure; 0 when it is gone. */
+        int (*kill)(void *data);
+        /* The line has ended: whether memory was the reason, and a sentence about what happened. */
+        bool (*explain)(void *data, bool engine_lost, gb_error *ret);
+        void *data;
+};
+
+enum program_state { PROGRAM_STARTING, PROGRAM_RUNNING, PROGRAM_FAILED, PROGRAM_OVER };
+
+/* A source of bytes for the box. */
+struct line_source {
+        int fd; /* ours; -1: none */
+        uint32_t credit;
+};
+
+struct backend_program {
+        struct line *line;
+        uint32_t number;
+        enum program_state state;
+        bool released;  /* nobody waits for its end */
+        bool abandoned; /* nobody holds it any more: it goes with its end */
+        bool ended;     /* the agent has said so; what it wrote may still be on its way to us */
+        gb_error error;
+        int event;      /* an eventfd */
+        int deadline;   /* a copy of the timer */
+        int sinks[WIRE_CONTROL];                    /* WIRE_STDOUT, WIRE_STDERR: our ends of pipes */
+        int control;                                /* our end of the control channel */
+        bool control_shut;                          /* no more bytes come from our caller's side */
+        uint32_t uncredited[WIRE_CONTROL + 1];      /* bytes that came and for which no credit was given */
+        struct line_source sources[WIRE_STREAMS_MAX]; /* WIRE_STDIN, WIRE_CONTROL (only its credit), pipes */
+        uint16_t next_pipe;
+        struct buffer queue; /* what came and was not handed on yet, in its order */
+        size_t queue_at, head_done;
+        enum box_stop stop;
+        uint64_t stop_usec; /* when it was told to end; 0: it was not */
+        unsigned unanswered; /* signals */
+        struct wire_end end;
+        struct box_event last;
+        bool told; /* the last event was taken */
+};
+
+struct line {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        pthread_t thread;
+        bool has_thread, thread_over, closing, lost, greeted, memory_lost;
+        int fd, wake, ended;
+        uint8_t head[8]; /* of the engine's frame, as far as it has come */
+        size_t head_size;
+        uint32_t left; /* of that frame */
+        bool is_error; /* it is standard error */
+        char last_words[LINE_LAST_WORDS_MAX];
+        struct buffer in, out;
+        size_t out_sent;
+        struct wire_hello hello;
+        struct wire_usage usage;
+        struct backend_program *programs[WIRE_PROGRAMS_MAX + 1];
+        uint32_t next_number;
+        uint64_t heard_usec; /* the last byte of the agent */
+        bool awaited;        /* somebody waits for it */
+        bool looking;        /* it was asked to look */
+        uint64_t looked_usec;
+        bool waiting;        /* somebody waits for an answer */
+        gb_error why;        /* lost */
+        struct line_owner owner;
+        struct pollfd *polls;
+        struct line_poll *polled;
+        size_t n_polls;
+};
+
+/* Takes fd, and starts the thread. early: bytes that have already come. */
+int line_open(struct line *l, int fd, const struct buffer *early, const struct line_owner *owner, gb_error *err);
+/* Waits for the agent's first word. */
+int line_greet(struct line *l, gb_error *err);
+/* Ends the thread, and all programs for those who hold them. The container is the caller's affair. */
+void line_close(struct line *l);
+
+/* Starts a program by its plan; waits until it was executed. stdin_fd: borrowed, or -1. */
+int line_start(struct line *l, const struct buffer *plan, int stdin_fd, bool control, struct backend_program **ret, struct program_io *ret_io,
+               gb_error *err);
+void line_signal(struct backend_program *p, int sig);
+void line_stop(struct backend_program *p, enum box_stop why);
+void line_settle(struct backend_program *p);
+/* 1: *ret has its end; 0: not yet; or a negative errno with err. */
+int line_next_event(struct backend_program *p, struct box_event *ret, gb_error *err);
+void line_forget(struct backend_program *p);
+/* Nobody waits for its end: it goes on until its control channel does, and is forgotten then. */
+void line_release(struct backend_program *p);
+
+/* The places of the box as the agent last saw them; asks it to look again when that is long ago. */
+void line_usage(struct line *l, struct wire_usage *ret);
+bool line_is_lost(struct line *l, gb_error *ret);
+size_t line_programs(struct line *l);
+
+/* ---- inside line*.c ---- */
+
+/* In the thread: bytes of the attach stream; 0 or a negative errno with why. */
+int line_take(struct line *l, const char *bytes, size_t size, gb_error *why);
+int line_send(struct line *l, const struct wire_frame *frame, const void *payload);
+/* Hands on what it can of a program's queue. */
+void line_deliver(struct backend_program *p);
+bool line_queue_is_empty(const struct backend_program *p);
+/* The stream that the head of the queue waits for; -1: none. */
+int line_queue_head(const struct backend_program *p);
+void line_program_free(struct backend_program *p);
+void line_program_over(struct backend_program *p);
+/* These with the lock. */
+void line_tell_stop(struct backend_program *p, enum box_stop why);
+void line_look(struct line *l, uint64_t now);
+/* Waits for a change until the time (CLOCK_MONOTONIC); false when that has come. */
+bool line_wait_change(struct line *l, uint64_t until_usec);
+void line_wake(struct line *l);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs in a container, as those see them who have started them. */
+#include "backend/docker/line.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define QUEUE_MAX (4 * WIRE_WINDOW)
+#define LOOK_AGAIN_USEC 500000ULL /* numbers older than this are asked for again when somebody reads them */
+#define SETTLE_USEC 1000000ULL
+
+void line_program_free(struct backend_program *p)
+{
+        if (p->line && p->line->programs[p->number] == p)
+                p->line->programs[p->number] = NULL;
+        for (int i = 0; i < WIRE_CONTROL; i++)
+                safe_close(p->sinks[i]);
+        for (int i = 0; i < WIRE_STREAMS_MAX; i++)
+                safe_close(p->sources[i].fd);
+        safe_close(p->control);
+        safe_close(p->deadline);
+        safe_close(p->event);
+        buffer_done(&p->queue);
+        free(p);
+}
+
+static struct backend_program *program_new(void)
+{
+        struct backend_program *p = calloc(1, sizeof(*p));
+
+        if (!p)
+                return NULL;
+        *p = (struct backend_program){.event = -1, .deadline = -1, .control = -1};
+        for (int i = 0; i < WIRE_CONTROL; i++)
+                p->sinks[i] = -1;
+        for (int i = 0; i < WIRE_STREAMS_MAX; i++)
+                p->sources[i] = (struct line_source){-1, i == WIRE_STDIN || i == WIRE_CONTROL ? WIRE_WINDOW : 0};
+        buffer_init(&p->queue, QUEUE_MAX);
+        return p;
+}
+
+/* Our ends go to the program, the caller's to io. */
+static int open_streams(struct backend_program *p, int stdin_fd, bool control, struct program_io *io)
+{
+        int pair[2];
+
+        for (int i = 0; i < 2; i++) {
+                if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
+                        return -errno;
+                p->sinks[WIRE_STDOUT + i] = pair[1];
+                *(i == 0 ? &io->out : &io->err) = pair[0];
+        }
+        if (control) {
+                if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+                        return -errno;
+                p->control = pair[0];
+                io->control = pair[1];
+        }
+        if (stdin_fd >= 0) {
+                p->sources[WIRE_STDIN].fd = fcntl(stdin_fd, F_DUPFD_CLOEXEC, 3);
+                if (p->sources[WIRE_STDIN].fd < 0)
+                        return -errno;
+                (void)fd_set_nonblock(p->sources[WIRE_STDIN].fd);
+        }
+        io->deadline = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        p->deadline = io->deadline < 0 ? -1 : fcntl(io->deadline, F_DUPFD_CLOEXEC, 3);
+        p->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        return p->deadline < 0 || p->event < 0 ? -errno : 0;
+}
+
+/* With the lock. */
+static int enter(struct line *l, struct backend_program *p, gb_error *err)
+{
+        for (uint32_t i = 0; i < WIRE_PROGRAMS_MAX; i++) {
+                uint32_t number = l->next_number++ % WIRE_PROGRAMS_MAX + 1;
+                if (l->programs[number])
+                        continue;
+                p->line = l;
+                p->number = number;
+                l->programs[number] = p;
+                return 0;
+        }
+        return error_set(err, GB_E_LIMIT, EAGAIN, "the session has %d programs, which is the most: wait until one has ended", WIRE_PROGRAMS_MAX);
+}
+
+static int send_plan(struct line *l, struct backend_program *p, const struct buffer *plan)
+{
+        struct wire_frame start = {.type = WIRE_START, .program = p->number};
+
+        for (size_t at = 0; at < plan->size;) {
+                struct wire_frame frame = {.type = WIRE_PLAN, .program = p->number, .size = (uint32_t)MIN(plan->size - at, (size_t)WIRE_DATA_MAX)};
+                int r = line_send(l, &frame, plan->data + at);
+                if (r < 0)
+                        return r;
+                at += frame.size;
+        }
+        return line_send(l, &start, NULL);
+}
+
+/* With the lock: sends the plan and waits for the answer. */
+static int begin(struct line *l, struct backend_program *p, const struct buffer *plan, gb_error *err)
+{
+        uint64_t until = monotonic_usec() + BUILD_TIMEOUT_USEC;
+
+        if (l->lost) {
+                if (err)
+                        *err = l->why;
+                return -EPIPE;
+        }
+        int r = enter(l, p, err);
+        if (r < 0)
+                return r;
+        r = send_plan(l, p, plan);
+        if (r < 0)
+                return error_set(err, GB_E_LOST, -r, "cannot send the program to the container: %s", strerror(-r));
+        line_wake(l);
+        while (p->state == PROGRAM_STARTING && line_wait_change(l, until))
+                ;
+        if (p->state == PROGRAM_RUNNING || p->state == PROGRAM_OVER)
+                return 0;
+        if (p->state == PROGRAM_STARTING)
+                return error_set(err, GB_E_LOST, ETIMEDOUT, "the program was not started within %llu s", BUILD_TIMEOUT_USEC / 1000000);
+        if (err)
+                *err = p->error;
+        return p->error.errnum > 0 ? -p->error.errnum : -EINVAL;
+}
+
+int line_start(struct line *l, const struct buffer *plan, int stdin_fd, bool control, struct backend_program **ret, struct program_io *ret_io,
+               gb_error *err)
+{
+        struct program_io io = {.control = -1, .out = -1, .err = -1, .deadline = -1};
+        struct backend_program *p = program_new();
+
+        if (!p)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = open_streams(p, stdin_fd, control, &io);
+        if (r < 0) {
+                error_set(err, GB_E_INTERNAL, -r, "cannot make pipes for a program: %s", strerror(-r));
+        } else {
+                pthread_mutex_lock(&l->lock);
+                r = begin(l, p, plan, err);
+                bool unanswered = r < 0 && p->line && p->state == PROGRAM_STARTING;
+                if (unanswered) {
+                        p->abandoned = true; /* its number stays taken until the agent has answered */
+                        line_tell_stop(p, BOX_STOP_ASKED);
+                }
+                pthread_mutex_unlock(&l->lock);
+                if (unanswered)
+                        p = NULL;
+        }
+        if (r == 0) {
+                *ret_io = io;
+                *ret = p;
+                return 0;
+        }
+        for (int i = 0; i < 4; i++)
+                safe_close((int[]){io.control, io.out, io.err, io.deadline}[i]);
+        if (p)
+                line_forget(p);
+        return r;
+}
+
+void line_signal(struct backend_program *p, int sig)
+{
+        struct wire_frame frame = {.type = WIRE_SIGNAL, .program = p->number, .value = (uint32_t)sig};
+        struct line *l = p->line;
+
+        if (!l)
+                return;
+        pthread_mutex_lock(&l->lock);
+        if (!p->ended && !l->lost && line_send(l, &frame, NULL) == 0)
+                p->unanswered++;
+        pthread_mutex_unlock(&l->lock);
+        line_wake(l);
+}
+
+void line_stop(struct backend_program *p, enum box_stop why)
+{
+        struct line *l = p->line;
+
+        if (!l)
+                return;
+        pthread_mutex_lock(&l->lock);
+        line_tell_stop(p, why);
+        pthread_mutex_unlock(&l->lock);
+        line_wake(l);
+}
+
+void line_settle(struct backend_program *p)
+{
+        uint64_t until = monotonic_usec() + SETTLE_USEC;
+        struct line *l = p->line;
+
+        if (!l)
+                return;
+        pthread_mutex_lock(&l->lock);
+        while (p->unanswered > 0 && !p->ended && !l->lost && line_wait_change(l, until))
+                ;
+        pthread_mutex_unlock(&l->lock);
+}
+
+static void fill_end(const struct backend_program *p, struct box_end *ret)
+{
+        const struct wire_end *e = &p->end;
+
+        *ret = (struct box_end){
+                .exit_code = e->exit_code, .signal = e->signal, .stop = p->stop, .compiling = e->compiling != 0, .disk_full = e->usage.disk_full != 0,
+                .wall_usec = e->wall_usec, .disk_peak_bytes = e->usage.disk_bytes, .inodes_peak = e->usage.inodes,
+        };
+}
+
+int line_next_event(struct backend_program *p, struct box_event *ret, gb_error *err)
+{
+        struct line *l = p->line;
+        eventfd_t count;
+        int r = 0;
+
+        *ret = (struct box_event){.kind = BOX_EVENT_NONE};
+        (void)eventfd_read(p->event, &count);
+        if (!l)
+                return error_set(err, GB_E_LOST, ESRCH, "the session was closed");
+        pthread_mutex_lock(&l->lock);
+        if (p->state == PROGRAM_OVER && !p->told) {
+                p->told = true;
+                ret->t_usec = monotonic_usec();
+                if (p->ended) {
+                        ret->kind = BOX_EVENT_ENDED;
+                        fill_end(p, &ret->end);
+                } else if (l->memory_lost) {
+                        /* The kernel ended the container for its memory: whose it was is no question, with one program. */
+                        ret->kind = BOX_EVENT_ENDED;
+                        ret->end = (struct box_end){.exit_code = -1, .signal = SIGKILL, .stop = BOX_STOP_MEMORY};
+                } else {
+                        if (err)
+                                *err = p->error;
+                        r = -EPIPE;
+                }
+        }
+        pthread_mutex_unlock(&l->lock);
+        return r;
+}
+
+void line_forget(struct backend_program *p)
+{
+        struct line *l = p->line;
+
+        if (!l) {
+                line_program_free(p);
+                return;
+        }
+        pthread_mutex_lock(&l->lock);
+        if (l->thread_over) {
+                line_program_free(p);
+        } else {
+                line_tell_stop(p, BOX_STOP_ASKED);
+                p->abandoned = true;
+                p->queue.size = p->queue_at = 0;
+                for (int i = 0; i < WIRE_CONTROL; i++)
+                        p->sinks[i] = safe_close(p->sinks[i]);
+                p->control = safe_close(p->control);
+        }
+        pthread_mutex_unlock(&l->lock);
+        line_wake(l);
+}
+
+void line_release(struct backend_program *p)
+{
+        struct line *l = p->line;
+
+        pthread_mutex_lock(&l->lock);
+        p->released = true;
+        bool over = p->state == PROGRAM_OVER;
+        pthread_mutex_unlock(&l->lock);
+        if (over)
+                line_forget(p);
+}
+
+void line_usage(struct line *l, struct wire_usage *ret)
+{
+        uint64_t now = monotonic_usec();
+
+        pthread_mutex_lock(&l->lock);
+        *ret = l->usage;
+        bool old = now - l->looked_usec > LOOK_AGAIN_USEC && !l->lost && l->has_thread;
+        if (old)
+                line_look(l, now);
+        pthread_mutex_unlock(&l->lock);
+        if (old)
+                line_wake(l);
+}
+
+bool line_is_lost(struct line *l, gb_error *ret)
+{
+        pthread_mutex_lock(&l->lock);
+        bool lost = l->lost;
+        if (lost && ret)
+                *ret = l->why;
+        pthread_mutex_unlock(&l->lock);
+        return lost;
+}
+
+size_t line_programs(struct line *l)
+{
+        size_t n = 0;
+
+        pthread_mutex_lock(&l->lock);
+        for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
+                n += l->programs[i] != NULL;
+        pthread_mutex_unlock(&l->lock);
+        return n;
+}

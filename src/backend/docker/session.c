@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session is a container with our agent as process 1, and the line to it. It is made, looked at, attached to and only then started, so that no word of the agent
+ * is lost; what the engine says about it and what the agent sees from inside must both be what the policy asks for. */
+#include "backend/docker/session.h"
+
+#include "backend/docker/plan.h"
+#include "backend/docker/session_state.h"
+#include "base/fd.h"
+#include "kernel/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PING_USEC 1000000ULL
+#define DEATH_MSEC 2000 /* from SIGKILL to the end of process 1 */
+#define STATS_AGE_USEC 1000000ULL /* numbers of the engine are as old as this at most; asking for them takes long */
+#define EARLY_BYTES_MAX (64 * KIB)
+
+/* ---- what the line asks of us ---- */
+
+static bool engine_answers(void *data)
+{
+        struct backend_session *s = data;
+        int status = 0;
+
+        return engine_call(&s->engine, "GET", "/_ping", NULL, PING_USEC, &status, NULL, NULL) == 0 && status == 200;
+}
+
+/* By the kernel, where the engine cannot or will not. */
+static int kill_directly(struct backend_session *s)
+{
+        struct pollfd end = {s->pidfd, POLLIN, 0};
+
+        if (s->pidfd < 0 || (sys_pidfd_send_signal(s->pidfd, SIGKILL) < 0 && errno != ESRCH))
+                return -EPERM;
+        return poll(&end, 1, DEATH_MSEC) == 1 ? 0 : -ETIMEDOUT;
+}
+
+/* The kernel first, where it lets us: that takes microseconds, an engine may take as long as it likes. What is left of the container is the engine's to remove. */
+static int end_container(void *data)
+{
+        struct backend_session *s = data;
+        int direct = kill_directly(s);
+        int r = container_remove(&s->engine, &s->container, NULL);
+
+        return r == 0 || direct == 0 ? 0 : r;
+}
+
+static uint64_t read_oom_kills(struct backend_session *s)
+{
+        struct cgroup_stats stats = {0};
+
+        if (s->counted && usage_read(&s->counters, &stats) == 0)
+                return stats.oom_kills;
+        return s->oom_kills;
+}
+
+static bool explain_end(void *data, bool engine_lost, gb_error *why)
+{
+        struct backend_session *s = data;
+        bool running = false, oom = read_oom_kills(s) > s->oom_kills;
+        int code = 0;
+
+        if (engine_lost) {
+                (void)kill_directly(s);
+                return false;
+        }
+        gb_error unknown = {0};
+        int r = container_ended(&s->engine, &s->container, &running, &oom, &code, &unknown);
+        if (r < 0 && unknown.code == GB_E_UNAVAILABLE) {
+                (void)kill_directly(s);
+                error_set(why, GB_E_LOST, EPIPE, "the engine has gone: %.300s", unknown.message);
+        } else if (r == 0 && running) {
+                (void)end_container(s);
+        } else if (r == 0 && code != 0 && !oom) {
+                error_set(why, GB_E_LOST, EPIPE, "the container has ended with status %d%s%s", code, s->line.last_words[0] ? ": " : "", s->line.last_words);
+        }
+        return oom;
+}
+
+/* ---- without a session ---- */
+
+#define ADMITTED_UID 1000 /* for the question only */
+
+int session_docker_admit(const struct policy *policy, struct controls *ret, gb_error *err)
+{
+        _cleanup_free_ struct container_plan *plan = calloc(1, sizeof(*plan));
+        const struct engine *engine;
+
+        int r = plan ? engine_shared(&engine, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        if (r < 0)
+                return r;
+        struct container_request request = {
+                .engine = engine, .policy = policy, .image = "", .session = "", .uid = ADMITTED_UID, .gid = ADMITTED_UID,
+        };
+        return container_controls(&request, plan, ret, err);
+}
+
+void session_docker_sweep(void)
+{
+        const struct engine *engine;
+
+        if (engine_shared(&engine, NULL) == 0)
+                (void)container_sweep(engine, NULL);
+}
+
+/* ---- opening ---- */
+
+static int make_id(char ret[static 33])
+{
+        uint8_t bytes[16];
+
+        if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+                return -errno;
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+        return 0;
+}
+
+static int path_of(int fd, char **ret, gb_error *err)
+{
+        char name[32], path[HOST_PATH_MAX];
+        struct stat at_path, at_fd;
+
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(name, path, sizeof(path) - 1);
+        path[n < 0 ? 0 : n] = '\0';
+        if (n <= 0 || path[0] != '/' || fstat(fd, &at_fd) < 0 || stat(path, &at_path) < 0 || at_fd.st_ino != at_path.st_ino || at_fd.st_dev != at_path.st_dev)
+                return error_set(err, GB_E_NOT_FOUND, ENOENT, "a directory of the host that the container is to have is no longer where it was");
+        *ret = strdup(path);
+        return *ret ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+}
+
+/* As whom its programs run. There is no mapping between an engine's container and the host: who owns the files of a workspace is who writes them. */
+static int choose_identity(struct backend_session *s, const struct session_request *q, gb_error *err)
+{
+        struct stat st;
+
+        s->uid = q->uid;
+        s->gid = q->gid;
+        if (s->workspace >= 0) {
+                if (fstat(s->workspace, &st) < 0)
+                        return error_set(err, GB_E_INTERNAL, errno, "cannot look at the workspace: %s", strerror(errno));
+                s->uid = st.st_uid;
+                s->gid = st.st_gid;
+        }
+        if (s->uid == 0)
+                return error_set(err, GB_E_USAGE, EPERM,
+                                 "the workspace belongs to root, and a container never runs as root: give the directory to an ordinary user (chown 1000:1000), or "
+                                 "leave --workspace out");
+        if (s->gid == 0)
+                s->gid = s->uid;
+        return 0;
+}
+
+static int refuse_what_it_cannot(const struct session_request *q, gb_error *err)
+{
+        if (q->only_warm)
+                return error_set(err, GB_E_NOT_FOUND, ENOTSUP, "the docker backend has no templates");
+        if (q->rootfs)
+                return error_set(err, GB_E_USAGE, EINVAL, "--rootfs is a directory for the native backend: with docker name an image of the engine, --image");
+        return 0;
+}
+
+struct session_paths {
+        char *workspace;
+        char *mounts[MOUNT_COUNT_MAX];
+        char **volumes;
+};
+
+static void paths_done(struct session_paths *p)
+{
+        free(p->workspace);
+        for (size_t i = 0; i < MOUNT_COUNT_MAX; i++)
+                free(p->mounts[i]);
+        for (size_t i = 0; p->volumes && p->volumes[i]; i++)
+                free(p->volumes[i]);
+        free(p->volumes);
+}
+
+static int find_paths(const struct session_request *q, struct session_paths *ret, gb_error *err)
+{
+        int r = q->workspace_fd >= 0 ? path_of(q->workspace_fd, &ret->workspace, err) : 0;
+
+        for (size_t i = 0; r == 0 && i < q->policy->n_mounts; i++)
+                r = path_of(q->mount_fds[i], &ret->mounts[i], err);
+        return r;
+}
+
+static int attach(struct backend_session *s, struct buffer *early, int *ret_fd, gb_error *err)
+{
+        char target[CONTAINER_ID_MAX + 96];
+
+        snprintf(target, sizeof(target), "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", s->container.id);
+        return engine_hijack(&s->engine, target, ret_fd, early, err);
+}
+
+static int open_line(struct backend_session *s, gb_error *err)
+{
+        struct line_owner owner = {.engine_answers = engine_answers, .kill = end_container, .explain = explain_end, .data = s};
+        _cleanup_buffer_ struct buffer early;
+        int fd = -1;
+
+        buffer_init(&early, EARLY_BYTES_MAX);
+        int r = attach(s, &early, &fd, err);
+        if (r == 0)
+                r = container_start(&s->engine, &s->container, err);
+        if (r < 0) {
+                safe_close(fd);
+                return r;
+        }
+        s->has_line = true;
+        return line_open(&s->line, fd, &early, &owner, err);
+}
+
+static void watch_process(struct backend_session *s)
+{
+        s->counted = counters_open(&s->counters, s->container.pid, s->container.id) == 0;
+        /* Only then is the number that of the container's process here. */
+        if (s->counted)
+                s->pidfd = (int)syscall(SYS_pidfd_open, s->container.pid, 0);
+        s->oom_kills = read_oom_kills(s);
+}
+
+static int open_container(struct backend_session *s, const struct session_request *q, struct session_paths *paths, struct controls *controls, gb_error *err)
+{
+        char id[33], image[IMAGE_ID_MAX];
+
+        int r = image_prepare(&s->engine, q->policy->image ? q->policy->image : IMAGE_DEFAULT, image, &paths->volumes, err);
+        if (r == 0 && make_id(id) < 0)
+                r = error_set(err, GB_E_INTERNAL, errno, "cannot make an id: %s", strerror(errno));
+        if (r < 0)
+                return r;
+        struct container_request request = {
+                .engine = &s->engine, .policy = q->policy, .image = image, .session = id, .uid = s->uid, .gid = s->gid,
+                .workspace = paths->workspace, .mount_sources = (const char *const *)paths->mounts, .volumes = paths->volumes,
+        };
+        r = container_create(&request, &s->container, controls, err);
+        if (r < 0)
+                return r;
+        s->created = true;
+        r = open_line(s, err);
+        if (r == 0)
+                r = container_look(&s->engine, q->policy, &s->container, controls, err);
+        if (r == 0)
+                r = line_greet(&s->line, err);
+        if (r == 0)
+                r = container_check_hello(&request, &s->line.hello, controls, err);
+        if (r == 0)
+                watch_process(s);
+        return r;
+}
+
+int session_docker_open(const struct session_request *q, struct controls *ret_controls, struct backend_session **ret, gb_error *err)
+{
+        const struct engine *engine;
+        struct session_paths paths = {0};
+
+        int r = refuse_what_it_cannot(q, err);
+        if (r == 0)
+                r = engine_shared(&engine, err);
+        if (r < 0)
+                return r;
+        struct backend_session *s = calloc(1, sizeof(*s));
+        if (!s)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        *s = (struct backend_session){.engine = *engine, .pidfd = -1, .workspace = -1, .stats_lock = PTHREAD_MUTEX_INITIALIZER};
+        memset(&s->counters, -1, sizeof(s->counters));
+        if (q->workspace_fd >= 0)
+                s->workspace = fcntl(q->workspace_fd, F_DUPFD_CLOEXEC, 3);
+        r = choose_identity(s, q, err);
+        if (r == 0)
+                r = find_paths(q, &paths, err);
+        if (r == 0)
+                r = open_container(s, q, &paths, ret_controls, err);
+        paths_done(&paths);
+        if (r < 0) {
+                session_docker_free(s);
+                return r;
+        }
+        *ret = s;
+        return 0;
+}
+
+void session_docker_free(struct backend_session *s)
+{
+        if (!s)
+                return;
+        if (s->created)
+                (void)end_container(s);
+        if (s->has_line)
+                line_close(&s->line);
+        usage_close(&s->counters);
+        safe_close(s->pidfd);
+        safe_close(s->workspace);
+        free(s);
+}
+
+/* ---- what it has and uses ---- */
+
+int session_docker_workspace(const struct backend_session *s)
+{
+        return s->workspace;
+}
+
+int session_docker_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid, gid_t *ret_gid, gb_error *err)
+{
+        if (s->workspace < 0)
+                return error_set(err, GB_E_UNENFORCEABLE, ENOTSUP, "the workspace is inside the container");
+        *ret_fd = s->workspace;
+        *ret_uid = s->uid;
+        *ret_gid = s->gid;
+        return 0;
+}
+
+int session_docker_event_fd(const struct backend_session *s)
+{
+        return s->line.ended;
+}
+
+static int read_counters(struct backend_session *s, struct box_usage *ret)
+{
+        struct cgroup_stats stats = {0};
+        uint64_t ours = 1 + line_programs(&s->line);
+
+        int r = usage_read(&s->counters, &stats);
+        if (r < 0)
+                return r;
+        *ret = (struct box_usage){
+                .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes, .memory_peak_bytes = stats.memory_peak_bytes,
+                .pids = stats.pids > ours ? stats.pids - ours : 0, .pids_peak = stats.pids_peak > ours ? stats.pids_peak - ours : 0,
+                .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
+                .cpu_known = usage_counts(&s->counters, offsetof(struct cgroup_stats, cpu_usec)),
+                .memory_known = usage_counts(&s->counters, offsetof(struct cgroup_stats, memory_bytes)),
+                .pids_known = usage_counts(&s->counters, offsetof(struct cgroup_stats, pids)),
+        };
+        ret->pids_peak = MAX(ret->pids_peak, ret->pids);
+        ret->io_known = usage_read_io(&s->counters, &ret->io_read_bytes, &ret->io_write_bytes) == 0;
+        return 0;
+}
+
+static int read_stats(struct backend_session *s, struct box_usage *ret, gb_error *err)
+{
+        int r = 0;
+
+        pthread_mutex_lock(&s->stats_lock);
+        if (s->stats_usec == 0 || monotonic_usec() - s->stats_usec > STATS_AGE_USEC) {
+                r = container_stats(&s->engine, &s->container, &s->stats, err);
+                s->stats_usec = monotonic_usec();
+        }
+        const struct container_stats *t = &s->stats;
+        *ret = (struct box_usage){
+                .cpu_usec = t->cpu_usec, .memory_bytes = t->memory_bytes, .memory_peak_bytes = t->memory_peak_bytes, .pids = t->pids, .pids_peak = t->pids,
+                .io_read_bytes = t->io_read_bytes, .io_write_bytes = t->io_write_bytes, .cpu_known = true, .memory_known = true, .pids_known = true,
+                .io_known = true,
+        };
+        pthread_mutex_unlock(&s->stats_lock);
+        return r;
+}
+
+int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
+{
+        struct wire_usage inside;
+
+        if (line_is_lost(&s->line, err))
+                return -EPIPE;
+        int r = s->counted ? read_counters(s, ret) : read_stats(s, ret, err);
+        if (r < 0 && s->counted)
+                return error_set(err, GB_E_LOST, -r, "the container is gone: its cgroups cannot be read");
+        if (r < 0)
+                return r;
+        s->oom_kills = MAX(s->oom_kills, ret->oom_kills);
+        line_usage(&s->line, &inside);
+        ret->disk_bytes = s->workspace >= 0 ? 0 : inside.disk_bytes;
+        ret->inodes = s->workspace >= 0 ? 0 : inside.inodes;
+        ret->disk_full = inside.disk_full != 0;
+        return 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside docker/: what a session is. */
+#ifndef DOCKER_SESSION_STATE_H
+#define DOCKER_SESSION_STATE_H
+
+#include "backend/docker/container.h"
+#include "backend/docker/counters.h"
+#include "backend/docker/line.h"
+
+struct backend_session {
+        struct engine engine; /* as it was when the session was opened */
+        struct container container;
+        bool created;
+        struct line line;
+        bool has_line;
+        int pidfd; /* of process 1, where this process may see it: the last means to end it; -1: none */
+        bool counted; /* the kernel's counters can be read */
+        struct usage_files counters;
+        uint64_t oom_kills; /* as they were last seen */
+        struct container_stats stats; /* of the engine, for who cannot read the kernel's */
+        uint64_t stats_usec;
+        pthread_mutex_t stats_lock;
+        int workspace; /* a directory of the host; -1: private */
+        uid_t uid;
+        gid_t gid;
+        uint64_t pids_ours; /* tasks of the agent */
+        unsigned next_slot;
+};
+
+#endif

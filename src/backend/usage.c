@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/usage.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COUNTER_BYTES_MAX 1024
+#define IO_STAT_BYTES_MAX 16384 /* some hundred devices */
+
+static const struct {
+        enum cgroup_kind kind;
+        bool controllers; /* only in a v2 tree that has them */
+        const char *file;
+        const char *key; /* NULL: the file is one number */
+        size_t offset;   /* in struct cgroup_stats */
+        unsigned divisor;
+} counters[USAGE_COUNTERS] = {
+#define FIELD(name) offsetof(struct cgroup_stats, name)
+        {CGROUP_MEMORY, false, "memory.usage_in_bytes", NULL, FIELD(memory_bytes), 1},
+        {CGROUP_MEMORY, false, "memory.max_usage_in_bytes", NULL, FIELD(memory_peak_bytes), 1},
+        {CGROUP_MEMORY, false, "memory.oom_control", "oom_kill", FIELD(oom_kills), 1},
+        {CGROUP_PIDS, false, "pids.current", NULL, FIELD(pids), 1},
+        {CGROUP_PIDS, false, "pids.peak", NULL, FIELD(pids_peak), 1},
+        {CGROUP_PIDS, false, "pids.events", "max", FIELD(pids_refused), 1},
+        {CGROUP_CPUACCT, false, "cpuacct.usage", NULL, FIELD(cpu_usec), 1000},
+        {CGROUP_UNIFIED, false, "cpu.stat", "usage_usec", FIELD(cpu_usec), 1},
+        {CGROUP_UNIFIED, true, "memory.current", NULL, FIELD(memory_bytes), 1},
+        {CGROUP_UNIFIED, true, "memory.peak", NULL, FIELD(memory_peak_bytes), 1},
+        {CGROUP_UNIFIED, true, "memory.events", "oom_kill", FIELD(oom_kills), 1},
+        {CGROUP_UNIFIED, true, "pids.current", NULL, FIELD(pids), 1},
+        {CGROUP_UNIFIED, true, "pids.peak", NULL, FIELD(pids_peak), 1},
+        {CGROUP_UNIFIED, true, "pids.events", "max", FIELD(pids_refused), 1},
+#undef FIELD
+};
+
+void usage_open(struct usage_files *u, const int dirs[static CGROUP_KIND_COUNT], bool unified_controllers)
+{
+        for (size_t i = 0; i < USAGE_COUNTERS; i++) {
+                int dir = dirs[counters[i].kind];
+                bool wanted = dir >= 0 && (!counters[i].controllers || unified_controllers);
+                u->fds[i] = wanted ? openat(dir, counters[i].file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+        }
+        int dir = dirs[CGROUP_UNIFIED];
+        u->io = dir >= 0 && unified_controllers ? openat(dir, "io.stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+}
+
+void usage_close(struct usage_files *u)
+{
+        for (size_t i = 0; i < USAGE_COUNTERS; i++)
+                u->fds[i] = safe_close(u->fds[i]);
+        u->io = safe_close(u->io);
+}
+
+bool usage_counts(const struct usage_files *u, size_t offset)
+{
+        for (size_t i = 0; i < USAGE_COUNTERS; i++)
+                if (u->fds[i] >= 0 && counters[i].offset == offset)
+                        return true;
+        return false;
+}
+
+int usage_read(const struct usage_files *u, struct cgroup_stats *ret)
+{
+        char text[COUNTER_BYTES_MAX];
+
+        *ret = (struct cgroup_stats){0};
+        for (size_t i = 0; i < USAGE_COUNTERS; i++) {
+                uint64_t value = 0;
+                if (u->fds[i] < 0)
+                        continue;
+                ssize_t n = pread(u->fds[i], text, sizeof(text) - 1, 0);
+                if (n < 0)
+                        return -errno;
+                while (n > 0 && text[n - 1] == '\n')
+                        n--;
+                text[n] = '\0';
+                int r = counters[i].key ? cgroup_parse_key(text, counters[i].key, &value) : cgroup_parse_counter(text, &value);
+                if (r < 0 && r != -ENOENT)
+                        return r;
+                *(uint64_t *)(void *)((char *)ret + counters[i].offset) = value / counters[i].divisor;
+        }
+        if (ret->memory_peak_bytes < ret->memory_bytes)
+                ret->memory_peak_bytes = ret->memory_bytes; /* memory.peak is there since Linux 5.19 */
+        return 0;
+}
+
+int usage_parse_io(const char *text, uint64_t *ret_read, uint64_t *ret_write)
+{
+        static const char *const keys[] = {" rbytes=", " wbytes="};
+        uint64_t sums[ARRAY_SIZE(keys)] = {0};
+
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+                for (const char *p = text; (p = strstr(p, keys[k]));) {
+                        char *end;
+                        p += strlen(keys[k]);
+                        errno = 0;
+                        unsigned long long n = *p >= '0' && *p <= '9' ? strtoull(p, &end, 10) : 0;
+                        if (*p < '0' || *p > '9' || errno != 0 || (*end != ' ' && *end != '\n' && *end != '\0') || __builtin_add_overflow(sums[k], n, &sums[k]))
+                                return -EINVAL;
+                        p = end;
+                }
+        *ret_read = sums[0];
+        *ret_write = sums[1];
+        return 0;
+}
+
+int usage_read_io(const struct usage_files *u, uint64_t *ret_read, uint64_t *ret_write)
+{
+        char text[IO_STAT_BYTES_MAX];
+
+        if (u->io < 0)
+                return -ENODATA;
+        ssize_t n = pread(u->io, text, sizeof(text) - 1, 0);
+        if (n < 0)
+                return -errno;
+        text[n] = '\0';
+        return usage_parse_io(text, ret_read, ret_write);
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""203. Code inside swaps directories for links while files are copied through the engine's archive call (CVE-2018-15664 and its kin) => that call is never made for a container that runs.
+"""
+from engine_proxy import Proxy
+from file_fixtures import Workspace, tar_of
+from hostile_engines import docker_box, engines
+from server import ROOT, Server
+
+SWAP = ("import os\nprint('on', flush=True)\nwhile True:\n  try:\n    os.mkdir('d'); open('d/passwd', 'w').close(); os.rename('d', 'e'); os.symlink('/etc', 'd'); os.unlink('d'); os.unlink('e/passwd'); os.rmdir('e')\n"
+        "  except OSError: pass")
+
+
+def test_files_do_not_go_by_the_engine(docker_box):
+    with Proxy(docker_box.engine) as proxy:
+        policy = (ROOT / "config/sandbox.yaml").read_text().replace("backend: native ", "backend: docker ").replace("allow_weaker: []", "allow_weaker: [runtime]")
+        with Server(policy=policy, environ={"DOCKER_HOST": proxy.host}) as server:
+            space = Workspace(server)
+            started = [path for method, path in proxy.calls() if path.endswith("/start")]
+            assert len(started) == 1
+            run = space.start(SWAP)
+            for i in range(30):
+                space.put("d/passwd", b"x")
+                assert b"root:" not in space.get("d/passwd").body
+                space.unpack(tar_of((f"t{i}", b"y")))
+            assert space.archive().status in (200, 400, 409, 500)
+            space.kill(run)
+            space.close()
+    running = started[0].split("/")[2]
+    assert not [call for call in proxy.calls() if "archive" in call[1] and running in call[1]], proxy.calls()
+    assert not [call for call in proxy.calls() if "/exec" in call[1]], proxy.calls()
+    # The layer with the agent is put into a container that is never started.
+    for method, path in proxy.calls():
+        if "archive" in path:
+            assert ("POST", f"/containers/{path.split('/')[2]}/start") not in proxy.calls()

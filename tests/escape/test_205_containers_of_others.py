@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""205. Containers, volumes and images of others have names like ours, and labels like ours => sweeps and `glovebox clean` leave them; what a dead glovebox left is removed.
+"""
+import contextlib
+import os
+import signal
+
+from conftest import wait_until
+from engines import IMAGE
+from hostile_engines import OWNER, SESSION, begin, docker_box, engines
+
+HEX = "0123456789abcdef" * 2
+
+
+def boot_owner(pid, start, namespace=None, boot=None):
+    boot = boot or open("/proc/sys/kernel/random/boot_id").read().strip()
+    return f"{boot}:{namespace or os.stat('/proc/self/ns/pid').st_ino}:{pid}:{start}"
+
+
+@contextlib.contextmanager
+def foreign(engine):
+    """Things of others; their ids."""
+    rows = {
+        "glovebox-" + HEX: {},                                        # our kind of name, no label
+        "glovebox-" + "f" * 32: {SESSION: "f" * 32},                  # no owner
+        "gbm-other-host": {SESSION: HEX, OWNER: boot_owner(1, 1, boot="00000000-0000-0000-0000-000000000000")},
+        "gbm-other-namespace": {SESSION: HEX, OWNER: boot_owner(999999999, 1, namespace=1)},
+        "gbm-alive": {SESSION: HEX, OWNER: boot_owner(1, int(open("/proc/1/stat").read().rpartition(")")[2].split()[19]))},
+        "gbm-rubbish": {SESSION: "../../x", OWNER: "::::"},
+        "gbm-other-name": {SESSION: HEX, OWNER: boot_owner(999999999, 1)},  # labels of a dead one of ours, but a name that is not: copied labels
+        "gbm-similar": {"org.glovebox.sessions": HEX, "org.glovebox": "1", "com.glovebox.owner": "1"},
+    }
+    made = []
+    try:
+        for name, labels in rows.items():
+            status, answer = engine.ask("POST", f"/containers/create?name={name}", {"Image": IMAGE, "Cmd": ["/bin/sleep", "1000"], "Labels": labels, "HostConfig": {"NetworkMode": "none"}})
+            assert status == 201, (name, answer)
+            made.append(answer["Id"])
+        status, answer = engine.ask("POST", "/volumes/create", {"Name": "glovebox-" + HEX, "Labels": {SESSION: HEX, OWNER: boot_owner(999999999, 1)}})
+        assert status == 201, answer
+        yield made
+    finally:
+        for one in made:
+            engine.remove(one)
+        engine.ask("DELETE", "/volumes/glovebox-" + HEX)
+
+
+def all_ids(engine):
+    return {c["Id"] for c in engine.containers(None)}
+
+
+def test_things_of_others_stay(docker_box):
+    engine = docker_box.engine
+    images = {i["Id"] for i in engine.ask("GET", "/images/json")[1]}
+    with foreign(engine) as made:
+        assert docker_box.run("print(1)").verdict == "ok"
+        result = docker_box.call("clean")
+        assert result.returncode == 0, result.explain()
+        assert set(made) <= all_ids(engine), "a container of somebody else was removed"
+        assert "glovebox-" + HEX in [v["Name"] for v in engine.ask("GET", "/volumes")[1]["Volumes"]]
+        assert images <= {i["Id"] for i in engine.ask("GET", "/images/json")[1]}
+
+
+def test_a_living_one_stays(docker_box):
+    process = begin(docker_box)
+    [ours] = docker_box.engine.containers()
+    assert docker_box.call("clean").returncode == 0
+    assert docker_box.run("print(1)").verdict == "ok"
+    assert ours["Id"] in all_ids(docker_box.engine)
+    process.send_signal(signal.SIGINT)
+    assert docker_box.finish(process).returncode == 130
+
+
+def test_what_a_dead_one_left_goes(docker_box):
+    """Killed with its engine stopped, so that nobody could end the container: `clean` does, when the engine is back."""
+    engine = docker_box.engine
+    process = begin(docker_box)
+    [ours] = engine.containers()
+    engine.ask("POST", f"/containers/{ours['Id']}/pause")
+    process.kill()
+    process.communicate()
+    assert docker_box.call("clean").returncode == 0
+    assert wait_until(lambda: ours["Id"] not in all_ids(engine), 5), "it stays"

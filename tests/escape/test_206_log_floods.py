@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""206. Code inside floods its output so that the engine's log fills the disk => there is no log; the streams are bounded as with any backend.
+"""
+import os
+import pathlib
+
+from hostile_engines import begin, docker_box, end_of, engines
+
+
+def files_of(engine, container):
+    place = pathlib.Path(engine.directory) / "data/containers" / container
+    return {p: p.stat().st_size for p in place.rglob("*") if p.is_file()} if place.is_dir() else {}
+
+
+def test_no_log(docker_box):
+    engine = docker_box.engine
+    process = begin(docker_box, "import sys\nprint('on', flush=True)\nfor i in range(200000): print('y' * 99); print('z' * 99, file=sys.stderr)\nimport time; time.sleep(3)",
+                    output_limit="60m", stdout=None) if False else docker_box.start(
+        "for i in range(200000): print('y' * 99)\nprint('end', flush=True)\nimport time; time.sleep(2)", json=False, events=True, output_limit="60m")
+    last = b""
+    for line in process.stdout:
+        last = line
+        if b"end" in line[-200:]:
+            break
+    [ours] = engine.containers()
+    seen = engine.inspect(ours["Id"])
+    sizes = files_of(engine, ours["Id"])
+    rest, _ = process.communicate(timeout=30)
+    assert seen["HostConfig"]["LogConfig"] == {"Type": "none", "Config": {}} and not seen["LogPath"], seen["HostConfig"]["LogConfig"]
+    assert sizes and sum(sizes.values()) < 1 << 20, sizes
+    assert process.returncode == 0, (last, rest[-500:])
+
+
+def test_an_endless_one_is_cut(docker_box):
+    before = {p for p in pathlib.Path(docker_box.engine.directory, "data/containers").glob("*")}
+    result = docker_box.run("while True: print('y' * 1000)", output_limit="1m", json=True)
+    assert result.verdict == "output" and len(result.stdout) <= 1 << 20, result.verdict
+    assert {p for p in pathlib.Path(docker_box.engine.directory, "data/containers").glob("*")} <= before
+
+
+def test_past_the_agent(docker_box):
+    """What code writes to the streams of process 1 would come in our protocol's place: they are out of its reach."""
+    code = "import os\nfor p in ('/proc/1/fd/1', '/proc/1/fd/2', '/proc/1/fd/0'):\n  try: os.open(p, os.O_WRONLY); print('opened', p)\n  except OSError: pass\nprint('end')"
+    assert docker_box.run(code).stdout == "end\n"
+    assert os.path.isdir(docker_box.engine.directory)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""208. The attacks of the groups A to F in a container => the same verdicts as with the native backend, or a difference that docs/attack-catalogue.md has in its table.
+"""
+import os
+import re
+import secrets
+import socket
+
+import pytest
+from conftest import ROOT, Attack, Result
+from hostile_engines import docker_box, engines, make_docker_box
+from test_layers import ATTACKS
+
+pytestmark = []
+
+# Steps that are open in a container and refused natively; each is in the table of the catalogue.
+DIFFERENT = {}
+
+
+@pytest.fixture(scope="module")
+def servers():
+    tcp, local = socket.socket(), socket.socket(socket.AF_UNIX)
+    with tcp, local:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen(64)
+        local.bind(f"\0glovebox-docker-{os.getpid()}")
+        local.listen(64)
+        yield tcp.getsockname()[1], f"glovebox-docker-{os.getpid()}"
+
+
+def script(box, servers, tokens):
+    """All of them in one container, one after the other."""
+    marker = box.directory("outside") / "marker"
+    marker.write_text("of the host")
+    arguments = {"identities": [0x40000001], "way_up": [marker], "proc_view": [os.getpid()], "outside_signals": [os.getpid()], "other_process": [1], "network_out": servers}
+    lines = [f"echo; echo '==== {name}'; /attack/attack {name} {tokens[name]} {' '.join(map(str, arguments.get(name, [])))} 2>&1" for name in ATTACKS]
+    return "\n".join([*lines, "exit 0"])
+
+
+def run_all(box, servers):
+    tokens = {name: secrets.token_hex(8) for name in ATTACKS}
+    give = box.directory("give")
+    (give / "file").write_text("of the host")
+    result = box.run(script(box, servers, tokens), "sh", mount=[f"{box.attack_dir}:/attack", f"{give}:/give"], timeout="120s", patience=150)
+    parts = dict(re.findall(r"(?ms)^==== (\w+)\n(.*?)(?=^==== |\Z)", result.stdout))
+    assert set(parts) == set(ATTACKS), result.explain()
+    return {name: Attack(name, tokens[name], Result(0, parts[name].encode(), b"")) for name in ATTACKS}
+
+
+def check(attacks):
+    open_steps = {name: set(attack.opened) - DIFFERENT.get(name, set()) for name, attack in attacks.items()}
+    vacuous = [name for name, attack in attacks.items() if not attack.steps or not attack.finished]
+    assert not vacuous, vacuous
+    found = {name: sorted(steps) for name, steps in open_steps.items() if steps}
+    assert not found, f"open in a container: {found}"
+
+
+def test_in_a_container(docker_box, servers):
+    check(run_all(docker_box, servers))
+
+
+def test_under_gvisor(engines, attack_dir, scratch, servers):
+    if not engines.has_runsc:
+        pytest.skip("runsc is not installed")
+    box = make_docker_box(engines.docker.host, attack_dir, scratch, GLOVEBOX_RUNTIME="runsc")
+    box.weaker = ["landlock"]
+    attacks = run_all(box, servers)
+    assert not [name for name, attack in attacks.items() if not attack.steps]
+
+
+def test_the_differences_are_documented():
+    text = (ROOT / "docs/attack-catalogue.md").read_text()
+    for name, steps in DIFFERENT.items():
+        for step in steps:
+            assert f"`{step}`" in text, f"{name}: {step} is not in the table"
