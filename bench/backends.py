@@ -28,7 +28,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests")
 import engines  # noqa: E402
 
 GOALS = {"live_p50_ms": 2.0, "start_ratio": 1.1}
-LABEL = "org.glovebox.session"
+WEAKER = ("runtime", "landlock", "pids")  # an old runc; gVisor
 CODE, ANSWER = "print(1+1)", "2\n"
 POLICY = {"mem_limit": 512 << 20, "pids_limit": 128, "cpu_limit": 1}  # the peers get the same
 BYTES = POLICY["mem_limit"]
@@ -76,12 +76,12 @@ class Backend:
         if not self.engine:
             return pairs
         pairs += [("backend", "docker"), ("image", image)] + ([("runtime", self.runtime)] if self.runtime else [])
-        return pairs + [("allow_weaker", "runtime"), ("allow_weaker", "landlock")]  # what is measured is not made safer by a refusal
+        return pairs + [("allow_weaker", name) for name in WEAKER]  # what is measured is not made safer by a refusal
 
     def flags(self, image):
         flags = [f"--memory={BYTES}", f"--pids={POLICY['pids_limit']}"] + ([] if self.template else ["--warm=false"])
         if self.engine:
-            flags += ["--backend=docker", f"--image={image}", "--allow-weaker=runtime,landlock"] + ([f"--runtime={self.runtime}"] if self.runtime else [])
+            flags += ["--backend=docker", f"--image={image}", f"--allow-weaker={','.join(WEAKER)}"] + ([f"--runtime={self.runtime}"] if self.runtime else [])
         return flags
 
     def enter(self, stack, bench):
@@ -129,11 +129,11 @@ class Backend:
 class Hand:
     """The engine's own command: a hardened container for each run, or one that waits and gets an exec for each."""
 
-    def __init__(self, name, base, runtime=None):
-        self.name, self.base, self.runtime = name, base, runtime
+    def __init__(self, name, base, runtime=None, flags=()):
+        self.name, self.base, self.runtime, self.flags = name, base, runtime, flags
 
     def enter(self, stack, bench):
-        flags = HARDENED + ([f"--runtime={self.runtime}"] if self.runtime else [])
+        flags = [*HARDENED, *self.flags] + ([f"--runtime={self.runtime}"] if self.runtime else [])
         self.run = [*self.base, "run", "--rm", *flags, bench.a.image, bench.a.python, "-c", CODE]
         wait = "import signal; signal.pause()"
         text = run.text_of([*self.base, "run", "-d", *flags, bench.a.image, bench.a.python, "-c", wait]).split("\n")[-1]
@@ -218,7 +218,8 @@ class Bench:
             if "runsc" in self.engines.docker.runtimes():
                 yield Hand("docker+runsc", base, "runsc")
         if self.engines.podman and shutil.which("podman"):
-            yield Hand("podman", [shutil.which("podman"), "--remote", f"--url={self.engines.podman.host}"])
+            # Podman's default of this one is above what root may set on some hosts.
+            yield Hand("podman", [shutil.which("podman"), "--remote", f"--url={self.engines.podman.host}"], flags=["--ulimit=nproc=4096:4096"])
 
     def enter(self, those):
         """By name; one that cannot work here is told, and left out."""

@@ -204,6 +204,10 @@ class Engine:
         ready = wait_until(lambda: self.process.poll() is not None or answers(self.socket), READY)
         if not ready or self.process.poll() is not None:
             raise RuntimeError(f"{self.kind} does not answer: {self.log()[-2000:]}")
+        # As Docker does it by itself: for its group, which a server that has left root keeps.
+        with contextlib.suppress(LookupError):
+            shutil.chown(self.socket, group="docker")
+            self.socket.chmod(0o660)
         return self
 
     def log(self):

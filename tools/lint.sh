@@ -47,7 +47,7 @@ check_shell() { shellcheck -x dev .ci/run tools/*.sh src/runner/contexts/bash_ru
 # Tests misspell on purpose: that is how suggestions are tested.
 check_spelling() {
         git ls-files --cached --others --exclude-standard | grep -vE '^(LICENSE|tests/)|/(test|fuzz)_' |
-                xargs codespell --ignore-words-list=nd,iterm
+                xargs codespell --ignore-words-list=nd,iterm,readby
 }
 
 check_man() {

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -105,9 +106,14 @@ int main(void)
 
         say_hello();
         for (;;) {
+                bool full = !link_has_room();
                 int timeout = programs_tick();
-                size_t n = programs_fill(slots + SLOT_FIRST);
                 check(link_flush(), "send anything to glovebox");
+                size_t n = programs_fill(slots + SLOT_FIRST);
+                full = full || !link_has_room();
+                check(link_flush(), "send anything to glovebox");
+                if (full && link_has_room())
+                        timeout = 0; /* something was left undone for want of room */
                 slots[SLOT_IN] = (struct pollfd){link_can_answer() ? STDIN_FILENO : -1, POLLIN, 0};
                 slots[SLOT_OUT] = (struct pollfd){STDOUT_FILENO, link_is_waiting() ? POLLOUT : 0, 0};
                 slots[SLOT_CHILDREN] = (struct pollfd){children, POLLIN, 0};
@@ -120,8 +126,10 @@ int main(void)
                         (void)!read(children, &drop, sizeof(drop));
                         programs_reap();
                 }
-                if (slots[SLOT_IN].revents)
-                        check(link_receive(), "hear anything from glovebox");
+                int r = slots[SLOT_IN].revents ? link_receive() : 0;
+                if (r == -EPIPE)
+                        programs_end_all(); /* glovebox has closed its end: all is over */
+                check(r, "hear anything from glovebox");
                 take_frames();
         }
 }

@@ -36,6 +36,7 @@ static struct tree tree;
 static int ruleset = -1, oom_score = -1;
 static char own_oom_score[16];
 static uint64_t strays_usec; /* since when there may be strays */
+static bool unreaped; /* children have ended for whose news there was no room */
 
 struct tree *program_tree(void)
 {
@@ -149,16 +150,19 @@ static void begin_ending(struct program *p)
         go_on_ending(p);
 }
 
-static void take_report(struct program *p)
+/* Whether there was one. */
+static bool take_report(struct program *p)
 {
         struct report r = {0};
         ssize_t n = recv(p->report, &r, sizeof(r), MSG_DONTWAIT);
 
+        if (n < 0 && errno == ECONNRESET) /* it has ended before it was told to; its last word is behind that */
+                n = recv(p->report, &r, sizeof(r), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
-                return;
+                return false;
         if (n != sizeof(r)) {
                 p->report = safe_close(p->report); /* it is dead, or will be in a moment */
-                return;
+                return false;
         }
         if (r.kind == REPORT_STARTED && p->state == PROGRAM_STARTING) {
                 p->state = PROGRAM_RUNNING;
@@ -172,6 +176,7 @@ static void take_report(struct program *p)
                 p->ended = true;
                 p->end = r.end;
         }
+        return true;
 }
 
 /* Its supervisor is reaped. That has left us the leader, dead. */
@@ -179,8 +184,8 @@ static void take_supervisor_end(struct program *p)
 {
         p->supervisor = 0;
         p->stop_usec = 0;
-        while (p->report >= 0 && !p->failed && !p->ended)
-                take_report(p);
+        while (p->report >= 0 && !p->failed && !p->ended && take_report(p))
+                ; /* no end comes: what it has forked may still hold the other one */
         if (p->leader > 0)
                 (void)waitpid(p->leader, NULL, WNOHANG);
         p->leader = 0;
@@ -207,7 +212,10 @@ void programs_reap(void)
 {
         pid_t pid;
 
-        while (link_has_room() && (pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0) {
+        for (;;) {
+                unreaped = !link_has_room();
+                if (unreaped || (pid = waitpid(-1, NULL, WNOHANG | __WALL)) <= 0)
+                        return;
                 struct program *p = find_process(pid);
                 if (p && p->leader == pid)
                         p->leader = 0;
@@ -237,7 +245,10 @@ static void end_strays(void)
                 return;
         tree_mark(&tree, getpid(), own_processes(false));
         spare_owned();
-        size_t left = tree_signal(&tree, SIGKILL, NULL);
+        (void)tree_signal(&tree, SIGKILL, NULL);
+        size_t left = 0;
+        for (size_t i = 0; i < tree.n; i++)
+                left += tree.tasks[i].below == 1; /* the dead, too: they are reaped in a moment */
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX && (left == 0 || late); i++) {
                 struct program *p = &programs[i];
                 if (p->state == PROGRAM_NONE || p->state == PROGRAM_ENDING || !p->lost)
@@ -253,6 +264,8 @@ int programs_tick(void)
 {
         uint64_t now = monotonic_usec(), next = 0;
 
+        if (unreaped)
+                programs_reap();
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++) {
                 struct program *p = &programs[i];
                 if (p->state == PROGRAM_NONE || p->stop_usec == 0)
@@ -285,6 +298,8 @@ _noreturn_ void programs_end_all(void)
                 if (tree_signal(&tree, SIGKILL, NULL) == 0)
                         break;
         }
+        while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+                ;
         _exit(1);
 }
 
@@ -643,6 +658,8 @@ size_t programs_fill(struct pollfd slots[static PROGRAM_SLOTS_MAX])
                 if (p->state < PROGRAM_STARTING || p->state == PROGRAM_ENDING)
                         continue;
                 source_send_held(p);
+                if (!link_can_answer())
+                        continue;
                 if (p->report >= 0)
                         n = add_slot(slots, n, p, SLOT_REPORT, p->report, POLLIN);
                 n = p->state == PROGRAM_RUNNING ? fill_sources(p, slots, n) : n; /* WIRE_STARTED comes before anything of it */

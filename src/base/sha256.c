@@ -21,21 +21,21 @@ static uint32_t rotate(uint32_t x, unsigned n)
 
 static void take_block(struct sha256 *s, const unsigned char *block)
 {
-        uint32_t w[64], v[8];
+        uint32_t w[64];
 
         for (size_t i = 0; i < 16; i++)
                 w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
         for (size_t i = 16; i < 64; i++)
                 w[i] = w[i - 16] + w[i - 7] + (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) +
                        (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
-        memcpy(v, s->state, sizeof(v));
+        uint32_t a = s->state[0], b = s->state[1], c = s->state[2], d = s->state[3], e = s->state[4], f = s->state[5], g = s->state[6], h = s->state[7];
         for (size_t i = 0; i < 64; i++) {
-                uint32_t one = v[7] + (rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25)) + ((v[4] & v[5]) ^ (~v[4] & v[6])) + constants[i] + w[i];
-                uint32_t two = (rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22)) + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
-                memmove(v + 1, v, 7 * sizeof(v[0]));
-                v[4] += one;
-                v[0] = one + two;
+                uint32_t one = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + w[i];
+                uint32_t two = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+                h = g, g = f, f = e, e = d + one;
+                d = c, c = b, b = a, a = one + two;
         }
+        const uint32_t v[8] = {a, b, c, d, e, f, g, h};
         for (size_t i = 0; i < 8; i++)
                 s->state[i] += v[i];
 }

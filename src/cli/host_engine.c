@@ -55,6 +55,10 @@ static void say_runtimes(struct host_finding *f, const struct engine *e)
         char list[sizeof(f->found)] = "";
         size_t used = 0;
 
+        if (e->podman) {
+                host_found(f, HOST_OK, "%s; Podman takes no other for a single container", e->default_runtime[0] ? e->default_runtime : "its default");
+                return;
+        }
         for (size_t i = 0; i < e->n_runtimes && used < sizeof(list); i++)
                 used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s%s", used ? ", " : "", e->runtimes[i],
                                          strcmp(e->runtimes[i], e->default_runtime) == 0 ? " (default)" : "");

@@ -240,6 +240,7 @@ static void make_argv(const struct build *b, struct argv *v)
         add(v, "--skip=essential/unlink");
         if (b->packages[0])
                 add(v, "--include=%s", b->packages);
+        add(v, "--dpkgopt=force-unsafe-io"); /* it is all synced at the end */
         add(v, "--aptopt=APT::Install-Recommends \"false\"");
         for (size_t i = 0; i < ARRAY_SIZE(left_out); i++)
                 add(v, "--dpkgopt=path-exclude=%s", left_out[i]);
@@ -455,7 +456,7 @@ static int build_native(struct build *b, const char *name, json_t **ret, gb_erro
         if (r < 0)
                 return r;
         json_object_set_new(about, "kind", json_string("build"));
-        json_object_set_new(about, "source", json_sprintf("build of %s, %s", quote_path(b->recipe).text, b->suite));
+        json_object_set_new(about, "source", json_sprintf("build of %s, %s", arguments_has(b->arguments, OPT_DIRECTORY) ? quote_path(b->recipe).text : name, b->suite));
         r = try_image(b, about, err);
         if (r == 0)
                 r = image_draft_clear(&b->draft, err);

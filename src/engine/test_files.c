@@ -5,7 +5,6 @@
 #include "engine/files.h"
 #include "engine/test_files_fixture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -63,18 +62,6 @@ static char *at(const char *name)
 
         snprintf(path, sizeof(path), "%s/%s", root, name);
         return path;
-}
-
-static int count_entries(const char *path)
-{
-        DIR *dir = opendir(path);
-        int n = -2;
-
-        assert_non_null(dir);
-        while (readdir(dir))
-                n++;
-        closedir(dir);
-        return n;
 }
 
 static void expect_content(const char *path, const char *content)

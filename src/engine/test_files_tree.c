@@ -5,7 +5,6 @@
 #include "engine/files.h"
 #include "engine/test_files_fixture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -87,18 +86,6 @@ static void in_box(void (*f)(void))
         }
         waitpid(child, &status, 0);
         assert_int_equal(status, 0);
-}
-
-static int count_entries(const char *path)
-{
-        DIR *dir = opendir(path);
-        int n = -2;
-
-        assert_non_null(dir);
-        while (readdir(dir))
-                n++;
-        closedir(dir);
-        return n;
 }
 
 #define GOOD(call)                                     \

@@ -47,6 +47,7 @@ static void import_done(struct import *im)
         json_decref(im->aliases);
         oci_plan_done(&im->plan);
         image_reader_done(&im->unpack.reader);
+        buffer_done(&im->unpack.times);
 }
 
 static int failed(const char *path, int r, gb_error *err)
@@ -392,5 +393,7 @@ int image_import(const struct image_import *request, struct image_draft *draft, 
         int r = S_ISDIR(st.st_mode) ? read_layout(&im, err) : read_stream(&im, err);
         if (r == 0 && im.unpack.entries == 0)
                 r = error_set(err, GB_E_USAGE, EINVAL, "the image is refused: there is no file in it");
+        if (r == 0)
+                image_unpack_finish(&im.unpack);
         return r < 0 ? r : describe(&im, ret, err);
 }

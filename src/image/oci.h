@@ -15,7 +15,7 @@
 
 #define OCI_PATH_MAX 160 /* of a file in a layout or archive */
 #define OCI_INDEX_DEPTH_MAX 3 /* indexes that name an index */
-#define OCI_LAYER_AGAIN_BYTES_MAX 4096 /* a layer that is there twice: only an empty one can be meant */
+#define OCI_LAYER_AGAIN_BYTES_MAX 10240 /* a layer that is there twice: only an empty one, a record of tar, can be meant */
 
 struct oci_layer {
         char path[OCI_PATH_MAX];

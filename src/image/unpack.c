@@ -28,6 +28,7 @@
 #define HOLE_BYTES (4 * KIB) /* zeros of this size and place become a hole */
 #define WHITEOUT ".wh."
 #define WHITEOUT_ALL ".wh..wh..opq"
+#define TIMES_BYTES_MAX (64 * MIB)
 #define MTIME_MAX_SEC 0x3fffffffffLL
 
 static int refuse(const char *path, const char *why, gb_error *err)
@@ -220,6 +221,21 @@ static int make_file(struct image_unpack *u, const struct image_entry *e, const 
         return r < 0 ? failed(e->path, r, err) : 0;
 }
 
+struct dir_time {
+        int64_t sec;
+        size_t path_size; /* with its NUL; it follows */
+};
+
+static void remember_time(struct image_unpack *u, const char *path, int64_t sec)
+{
+        struct dir_time t = {.sec = sec, .path_size = strlen(path) + 1};
+
+        if (!u->times.max)
+                buffer_init(&u->times, TIMES_BYTES_MAX);
+        if (u->times.size + sizeof(t) + t.path_size <= u->times.max && buffer_add(&u->times, &t, sizeof(t)) == 0 && buffer_add(&u->times, path, t.path_size) < 0)
+                u->times.size -= sizeof(t);
+}
+
 static int make_directory(struct image_unpack *u, const struct image_entry *e, const struct place *p, gb_error *err)
 {
         struct stat st;
@@ -237,6 +253,7 @@ static int make_directory(struct image_unpack *u, const struct image_entry *e, c
         /* Who is not root must get into what is his. */
         if (r == 0 && fchmod(fd, (e->mode & 01777) | (u->owners ? 0 : 0700)) < 0)
                 r = -errno;
+        remember_time(u, p->path, e->mtime_sec);
         return r < 0 ? failed(e->path, r, err) : 0;
 }
 
@@ -394,6 +411,20 @@ static int take_all(struct image_unpack *u, struct image_entry *e, bool first, g
         path_set_free(u->set);
         u->set = NULL;
         return r;
+}
+
+void image_unpack_finish(struct image_unpack *u)
+{
+        struct dir_time t;
+
+        for (size_t at = 0; at + sizeof(t) <= u->times.size; at += sizeof(t) + t.path_size) {
+                memcpy(&t, u->times.data + at, sizeof(t));
+                _cleanup_close_ int fd = open_dir(u->root, u->times.data + at + sizeof(t));
+                if (fd >= 0)
+                        (void)set_times(fd, ".", t.sec);
+        }
+        buffer_done(&u->times);
+        u->times = (struct buffer){0};
 }
 
 int image_unpack_rest(struct image_unpack *u, struct image_entry *first, gb_error *err)

@@ -5,6 +5,7 @@
 #ifndef IMAGE_UNPACK_H
 #define IMAGE_UNPACK_H
 
+#include "base/buffer.h"
 #include "image/reader.h"
 
 #include <stdbool.h>
@@ -23,6 +24,7 @@ struct image_unpack {
         uint64_t bytes, entries;
         uint64_t skipped; /* devices, FIFOs, sockets */
         uint64_t set_id;  /* files that have lost such a bit */
+        struct buffer times; /* of directories: what is put into them changes theirs, so they are set at the end */
 
         /* Of one layer */
         struct image_reader reader;
@@ -34,6 +36,9 @@ int image_unpack_layer(struct image_unpack *u, int in, gb_error *err);
 
 /* The same for who has begun to read already: `reader` is at `first`, its first entry. */
 int image_unpack_rest(struct image_unpack *u, struct image_entry *first, gb_error *err);
+
+/* After the last layer. Times that cannot be set, or were too many to be remembered, are no failure. */
+void image_unpack_finish(struct image_unpack *u);
 
 /* The path of an entry without "./" and doubled slashes, into ret; "" is the root itself. GB_E_USAGE: it is absolute, climbs, is too deep or too
  * long; `of` is the entry's own path, for the message. */

@@ -294,12 +294,12 @@ static int out_of_range(const struct policy_option *o, bool above, const char *t
 
 int option_apply(const struct policy_option *o, struct policy *p, const char *text, gb_error *err)
 {
-        const struct type_row *type = &types[o->type];
         char range[POLICY_RANGE_MAX];
         uint64_t value;
 
         if (is_text(o))
                 return apply_text(o, p, text, err);
+        const struct type_row *type = &types[o->type];
         if (may_be_unlimited(o) && strcmp(text, NO_LIMIT) == 0) {
                 put(o, p, 0);
                 return 0;

@@ -21,11 +21,16 @@ WEAKER = {
     "native": set(),
     "docker": {"runtime"},  # Debian's runc has known ways out
     "podman": {"runtime"},
-    "runsc": {"landlock"},  # gVisor's kernel has none
+    "runsc": {"pids"},  # its own tasks on the host cannot be told from those inside
 }
 
 CANNOT = {
     "rootfs": {name: "the root of a container is an image's" for name in ("docker", "podman", "runsc")},
+    "memory": {},
+    "kept": {"runsc": "gVisor's kernel is in the same cgroup: a limit of memory or tasks that is hit takes the whole box"},
+    "compat_calls": {"runsc": "gVisor knows no 32-bit calls: they fail, and kill nobody"},
+    "inodes": {"podman": "it knows no number of files for a tmpfs", "runsc": "nor does gVisor"},
+    "pids": {"runsc": "its control says weaker"},
     "runtime": {"native": "there is no engine to choose one of", "podman": "its service ignores the field"},
 }
 

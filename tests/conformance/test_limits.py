@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits: each in turn is hit by a program in one and the same session, which must stay usable; the verdict is exact and so are the numbers."""
 import pytest
-from backends import told, verdict
+from backends import CANNOT, can, told, verdict
+from suite import wait_until
 
 LIMITS = {"mem_limit": "128m", "pids_limit": 24, "disk_limit": "8m", "tmp_size": "8m", "output_limit": "64k", "cpu_time": "1s", "inode_limit": 200, "nofile": 64, "timeout": "20s"}
 
@@ -16,6 +17,8 @@ BOMBS = {
     "output": ("output", "while True: print('y' * 1000)", 64 << 10, "bytes"),
     "cpu": ("cpu", "while True: pass", 1000000, "usec"),
 }
+CGROUP = ["memory", "memory-of-a-child", "pids"]
+CONTROL = {"inodes": "tmp", "pids": "pids"}
 CLEAN = "cd /sandbox && rm -rf * && cd /tmp && rm -rf * .[!.]*; true"
 
 
@@ -25,20 +28,43 @@ def narrow(backend):
         yield session
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_bomb(narrow, bomb):
+def explode(session, bomb):
     kind, code, limit, unit = BOMBS[bomb]
-    result = narrow.program(code)
+    result = session.program(code)
+    if bomb in CANNOT and not can(bomb, session.backend.name):  # then that is told, in the result of every run
+        control = next(c for c in result["controls"] if c["name"] == CONTROL[bomb])
+        assert control["state"] == "weaker" or "no limit" in control["how"], control
+        return
     assert verdict(result) == kind, told(result)
     assert (result["verdict"]["limit"], result["verdict"]["unit"]) == (limit, unit), told(result)
-    peak = result["verdict"]["peak"]
-    assert peak is None or peak >= limit * 0.5, told(result)
-    assert result["verdict"]["message"], told(result)
-    # It can be used on, and what was full is free again.
-    after = narrow.program(CLEAN, "sh")
-    assert verdict(after) == "ok", told(after)
-    after = narrow.program("open('f', 'wb').write(bytes(1 << 20)); print('whole')")
+    assert result["verdict"]["peak"] is None or result["verdict"]["peak"] >= limit * 0.5, told(result)
+    assert result["verdict"]["message"] and result["duration_ms"] > 0, told(result)
+
+
+def still_works(session):
+    """It can be used on, and what was full is free again."""
+    # What it had started dies by itself, when it sees that the program has ended.
+    assert wait_until(lambda: verdict(session.program(CLEAN, "sh")) == "ok", 5), "nothing can be run any more"
+    after = session.program("open('f', 'wb').write(bytes(1 << 20)); print('whole')")
     assert (verdict(after), after["stdout"]) == ("ok", "whole\n"), told(after)
+
+
+@pytest.mark.parametrize("bomb", [b for b in BOMBS if b not in CGROUP])
+def test_bomb(narrow, bomb):
+    explode(narrow, bomb)
+    still_works(narrow)
+
+
+@pytest.mark.parametrize("bomb", CGROUP)
+def test_bomb_that_the_cgroup_stops(backend, bomb):
+    with backend.session(policy=LIMITS) as session:
+        explode(session, bomb)
+        if can("kept", backend.name):
+            still_works(session)
+        elif wait_until(lambda: session.server.get(session.address).status == 404, 2):  # all of it is gone, or none
+            session.id = None
+        else:
+            still_works(session)
 
 
 def test_a_call_that_kills(backend):
@@ -46,10 +72,13 @@ def test_a_call_that_kills(backend):
     code = ("import ctypes, mmap\nm = mmap.mmap(-1, 4096, prot=7)\nm.write(bytes.fromhex('b814000000cd80c3'))\n"
             "ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))()")
     result = backend.run(code)
-    assert (result.verdict, result.signal, result.returncode) == ("syscall", "SIGSYS", 123), result.explain()
+    if can("compat_calls", backend.name):
+        assert (result.verdict, result.signal, result.returncode) == ("syscall", "SIGSYS", 123), result.explain()
+    else:
+        assert result.verdict in ("ok", "error"), result.explain()
 
 
-def test_limits_and_peaks(narrow):
+def test_limits_and_peaks(narrow, backend):
     result = narrow.program("x = bytearray(30 << 20); open('f', 'wb').write(bytes(3 << 20)); print('y' * 999)\nfor i in range(2000000): pass")
     assert verdict(result) == "ok", told(result)
     limits, peaks = result["limits"], result["peaks"]
@@ -57,8 +86,9 @@ def test_limits_and_peaks(narrow):
         "memory_bytes": 128 << 20, "pids": 24, "disk_bytes": 8 << 20, "tmp_bytes": 8 << 20, "output_bytes": 64 << 10, "inodes": 200, "nofile": 64,
         "cpu_time_usec": 1000000, "timeout_usec": 20000000}
     assert 33 << 20 < peaks["memory_bytes"] <= 160 << 20, peaks
-    assert 3 << 20 <= peaks["disk_bytes"] <= 18 << 20 and peaks["output_bytes"] == 1000 and 1 <= peaks["pids"] <= 25, peaks
-    assert 20000 < peaks["cpu_usec"] < 1200000 and peaks["inodes"] >= 1, peaks
+    assert 3 << 20 <= peaks["disk_bytes"] <= 18 << 20 and peaks["output_bytes"] == 1000 and 20000 < peaks["cpu_usec"] < 1200000, peaks
+    assert not can("pids", backend.name) or 1 <= peaks["pids"] <= limits["pids"], peaks
+    assert not can("inodes", backend.name) or peaks["inodes"] >= 1, peaks
 
 
 def test_open_files(narrow):
@@ -79,6 +109,5 @@ def test_time_of_a_program(narrow):
 
 def test_processor_share(backend):
     with backend.session(policy={"cpu_count": 0.5}) as session:
-        result = session.program("import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\nprint(time.process_time() < 1.1)")
-        assert result["stdout"] == "True\n", told(result)
-        assert result["limits"]["cpu_milli"] == 500
+        result = session.program("import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass")
+        assert verdict(result) == "ok" and 300 < result["cpu_ms"] < 1100 and result["limits"]["cpu_milli"] == 500, told(result)

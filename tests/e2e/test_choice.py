@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who isolates, and what a box is made of: what can be asked for, by whom, and how it is refused. None of these needs an engine (catalogue 192)."""
 import json
+import os
+import pathlib
+import socket
 import subprocess
 
 import pytest
@@ -160,3 +163,20 @@ def test_a_server_of_ones_own_takes_the_environment():
         refused(server, {}, 503, "unavailable", ["/nonexistent/docker.sock"])
     with Server(environ=environ) as server:  # a service has its files
         assert server.get("/v1/info").expect(200).json["backend"] == "native"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to give up")
+@pytest.mark.parametrize("group, config, kept", [(54321, {"backends": ["docker"]}, "54321"), (54321, {}, ""), (0, {"backends": ["docker"]}, "")],
+                         ids=["an engine", "no engine is used", "an engine of root alone"])
+def test_root_keeps_the_engines_group_and_nothing_else(tmp_path, group, config, kept):
+    place = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(str(place))
+        engine.listen(1)
+        os.chown(place, 0, group)
+        place.chmod(0o660)
+        with Server(environ={"DOCKER_HOST": f"unix://{place}"}, **config) as server:
+            status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{server.pid}/status").read_text().splitlines() if ":\t" in line)
+            assert server.uid != 0 and status["Groups"].strip() == kept and int(status["CapPrm"], 16) == 0, status
+            assert ("can be root on this host" in server.output()) == bool(kept)
+            assert ("lets only root talk to it" in server.output()) == (group == 0)

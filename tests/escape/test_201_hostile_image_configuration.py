@@ -30,7 +30,7 @@ def test_the_image_has_no_say(hostile):
     result = hostile.run(CODE, image=NAME)
     assert result.verdict == "ok", result.explain()
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("1000 1000 None None /usr/local/sbin:") and lines[0].endswith(" /sandbox glovebox") and lines[1:] == ["[]"], result.stdout
+    assert lines[0].startswith("1000 1000 None None /usr/local/") and lines[0].endswith(" /sandbox glovebox") and lines[1:] == ["[]"], result.stdout
     assert (hostile.engine.ask("GET", "/volumes")[1]["Volumes"] or []) == volumes, "a volume was made"
 
 
@@ -40,7 +40,7 @@ def test_what_the_engine_says_of_it(hostile):
     seen = hostile.engine.inspect(found["Id"])
     config = seen["Config"]
     assert config["User"] == "1000:1000" and config["Entrypoint"] == ["/.glovebox/agent"] and not config["Cmd"] and config["WorkingDir"] == "/"
-    assert config["Healthcheck"] == {"Test": ["NONE"]} and config["StopSignal"] == "SIGKILL" and config["Hostname"] == "glovebox" and not config["Tty"]
+    assert config["Healthcheck"]["Test"] == ["NONE"] and config["StopSignal"] == "SIGKILL" and config["Hostname"] == "glovebox" and not config["Tty"]
     assert config["Labels"][SESSION] != "0" * 32 and config["Labels"][OWNER] != "1:1:1:1"
     assert not seen["Mounts"] and not seen["State"].get("Health")
     assert end_of(hostile, process)[0]["verdict"]["kind"] == "ok"

@@ -73,7 +73,7 @@ def test_a_weaker_value_refuses(docker_box, field):
     with Proxy(docker_box.engine, rule) as proxy:
         result = make_docker_box(proxy.host, None, docker_box.scratch).run("print(1)")
         assert result.returncode == 112 and result.error["code"] == "unenforceable", result.explain()
-        assert field.split(".")[-1] in result.error["message"] or field in result.error["message"], result.explain()
+        assert field.split(".")[-1].removesuffix("s").lower() in result.error["message"].lower(), result.explain()
         assert not [path for _, path in proxy.calls() if path.endswith("/start")], "it was started"
         assert ("DELETE" in [method for method, _ in proxy.calls()]), "it was not removed"
 
@@ -86,14 +86,3 @@ def test_options_of_seccomp_that_are_not_ours(docker_box):
     with Proxy(docker_box.engine, rule) as proxy:
         result = make_docker_box(proxy.host, None, docker_box.scratch).run("print(1)")
         assert result.error["code"] == "unenforceable" and "SecurityOpt" in result.error["message"], result.explain()
-
-
-def test_an_engine_that_drops_a_field_and_says_nothing(docker_box):
-    """Seen from inside: the root is writable although inspect says otherwise."""
-    class Dropping(Proxy):
-        pass
-
-    with Dropping(docker_box.engine) as proxy:
-        result = make_docker_box(proxy.host, None, docker_box.scratch).run("try: open('/x', 'w'); print('open')\nexcept OSError as e: print(e.strerror)")
-        assert result.stdout == "Read-only file system\n", result.explain()
-        assert "/.glovebox" not in json.dumps([b.get("HostConfig") for b in proxy.bodies])

@@ -130,8 +130,10 @@ int container_create(const struct container_request *request, struct container *
                 r = profile_write(&c, err);
         if (r < 0)
                 return r;
+        /* A body that lacks a part would be compared with itself. */
+        (void)json_lacked_memory();
         _cleanup_json_ json_t *body = plan_body(request, plan, request->engine->podman ? c.seccomp_file : seccomp_docker_profile);
-        r = body ? make(request, plan, body, &c, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        r = body && !json_lacked_memory() ? make(request, plan, body, &c, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         profile_remove(&c); /* it is read when the container is made */
         if (r < 0)
                 return r;

@@ -92,7 +92,7 @@ static void say_isolation(const struct container_request *request, struct contro
         else
                 controls_say(c, CONTROL_SECCOMP, e->seccomp ? CONTROL_ENFORCED : CONTROL_OFF, "%s",
                              e->seccomp ? "our profile by the engine, and the exact allowlist by the agent" : "this engine has no seccomp");
-        controls_say(c, CONTROL_ROOT, CONTROL_ENFORCED, "%s, from an image, our layer on it", policy->read_only ? "read-only" : "writable inside only");
+        controls_say(c, CONTROL_ROOT, CONTROL_ENFORCED, "%s, from an image, our layer on it", policy->read_only ? "read-only" : "writable where the image lets this user, without a limit of size");
         if (host_network)
                 controls_say(c, CONTROL_NETWORK, CONTROL_OFF, "the host's network, as the policy says");
         else
@@ -220,6 +220,14 @@ static int check_runtime(const struct container_request *request, const struct w
         return 0;
 }
 
+/* "glovebox-container (enforce)" */
+static bool is_profile(const char text[static sizeof(((struct wire_hello *)NULL)->apparmor)])
+{
+        static const char wanted[] = CONTAINER_APPARMOR " (enforce)";
+
+        return strncmp(text, wanted, strlen(wanted)) == 0;
+}
+
 int container_check_hello(const struct container_request *request, const struct wire_hello *hello, struct controls *controls, gb_error *err)
 {
         bool gvisor = runtime_is_gvisor(request->engine, request->policy);
@@ -231,7 +239,7 @@ int container_check_hello(const struct container_request *request, const struct 
                 what = "its user is another";
         else if (hello->capabilities != 0)
                 what = "it has capabilities";
-        else if (hello->no_new_privs != 1 && !gvisor)
+        else if (hello->no_new_privs != 1)
                 what = "it may get new privileges";
         else if (hello->seccomp != 2 && !gvisor)
                 what = "it has no system call filter";
@@ -241,6 +249,8 @@ int container_check_hello(const struct container_request *request, const struct 
                 what = "it has network interfaces";
         else if (hello->root_writable && request->policy->read_only)
                 what = "its root can be written to";
+        else if (controls->status[CONTROL_APPARMOR].state == CONTROL_ENFORCED && !is_profile(hello->apparmor))
+                what = "it is not under the AppArmor profile " CONTAINER_APPARMOR;
         if (what)
                 return unlike(request, what, err);
         int r = check_runtime(request, hello, err);

@@ -74,6 +74,7 @@ static void lose(struct line *l, const gb_error *why, bool engine_lost)
         gb_error told = *why;
         bool memory = l->owner.explain && l->owner.explain(l->owner.data, engine_lost, &told);
 
+        (void)shutdown(l->fd, SHUT_RDWR); /* who sends on is not left waiting for us to read */
         pthread_mutex_lock(&l->lock);
         l->thread_over = true;
         if (!l->lost) {
@@ -359,7 +360,7 @@ static int poll_msec(const struct line *l)
 
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
                 stopping = stopping || (l->programs[i] && l->programs[i]->stop_usec > 0 && !l->programs[i]->ended);
-        return stopping ? 100 : is_awaited(l) ? 1000 : 10000;
+        return stopping || is_awaited(l) ? SAMPLE_PERIOD_USEC / 1000 : 10000;
 }
 
 /* What stands in the way of an end is removed with its container: those that were told to end have ended then. */
@@ -402,6 +403,24 @@ static bool mend(struct line *l, enum health health)
         return false;
 }
 
+/* A box that ran out of memory ends as a whole: whom the kernel took is chance, and the rest works with half of itself. Without the lock. */
+static void sample_memory(struct line *l)
+{
+        uint64_t now = monotonic_usec();
+
+        if (!l->owner.memory_ran_out || now - l->sampled_usec < SAMPLE_PERIOD_USEC)
+                return;
+        l->sampled_usec = now;
+        if (!l->owner.memory_ran_out(l->owner.data))
+                return;
+        pthread_mutex_lock(&l->lock);
+        for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
+                if (l->programs[i] && is_armed(l->programs[i]))
+                        line_tell_stop(l->programs[i], BOX_STOP_MEMORY);
+        (void)send_out(l);
+        pthread_mutex_unlock(&l->lock);
+}
+
 static void *line_main(void *data)
 {
         struct line *l = data;
@@ -426,11 +445,14 @@ static void *line_main(void *data)
                 if (n > 0 && !l->closing)
                         r = take_polls(l, chunk, &why);
                 enum health health = r == 0 ? check_health(l) : HEALTH_GOOD;
+                bool awaited = l->awaited;
                 if (r == 0)
                         (void)send_out(l);
                 pthread_mutex_unlock(&l->lock);
                 if (r == 0 && !mend(l, health))
                         return NULL;
+                if (r == 0 && awaited)
+                        sample_memory(l);
         }
         lose(l, &why, false);
         return NULL;

@@ -20,6 +20,8 @@
 struct line_owner {
         /* Whether the engine answers. */
         bool (*engine_answers)(void *data);
+        /* Whether the kernel has killed something in the container for its memory since the last time. */
+        bool (*memory_ran_out)(void *data);
         /* Ends the container for sure; 0 when it is gone. */
         int (*kill)(void *data);
         /* The line has ended: whether memory was the reason, and a sentence about what happened. */
@@ -83,6 +85,8 @@ struct line {
         bool looking;        /* it was asked to look */
         uint64_t looked_usec;
         bool waiting;        /* somebody waits for an answer */
+        uint64_t sampled_usec; /* when memory was looked at */
+        uint64_t memory_limit_bytes; /* set by the owner: what was used when memory ended the container */
         gb_error why;        /* lost */
         struct line_owner owner;
         struct pollfd *polls;

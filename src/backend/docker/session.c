@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,13 +64,24 @@ static uint64_t read_oom_kills(struct backend_session *s)
 
         if (s->counted && usage_read(&s->counters, &stats) == 0)
                 return stats.oom_kills;
-        return s->oom_kills;
+        return atomic_load(&s->oom_kills);
+}
+
+static bool memory_ran_out(void *data)
+{
+        struct backend_session *s = data;
+        uint64_t kills = read_oom_kills(s);
+        bool more = kills > atomic_load(&s->oom_kills);
+
+        if (more)
+                atomic_store(&s->oom_kills, kills);
+        return more;
 }
 
 static bool explain_end(void *data, bool engine_lost, gb_error *why)
 {
         struct backend_session *s = data;
-        bool running = false, oom = read_oom_kills(s) > s->oom_kills;
+        bool running = false, oom = read_oom_kills(s) > atomic_load(&s->oom_kills);
         int code = 0;
 
         if (engine_lost) {
@@ -208,7 +220,7 @@ static int attach(struct backend_session *s, struct buffer *early, int *ret_fd, 
 
 static int open_line(struct backend_session *s, gb_error *err)
 {
-        struct line_owner owner = {.engine_answers = engine_answers, .kill = end_container, .explain = explain_end, .data = s};
+        struct line_owner owner = {.engine_answers = engine_answers, .memory_ran_out = memory_ran_out, .kill = end_container, .explain = explain_end, .data = s};
         _cleanup_buffer_ struct buffer early;
         int fd = -1;
 
@@ -224,13 +236,14 @@ static int open_line(struct backend_session *s, gb_error *err)
         return line_open(&s->line, fd, &early, &owner, err);
 }
 
-static void watch_process(struct backend_session *s)
+static void watch_process(struct backend_session *s, const struct policy *policy)
 {
         s->counted = counters_open(&s->counters, s->container.pid, s->container.id) == 0;
         /* Only then is the number that of the container's process here. */
         if (s->counted)
                 s->pidfd = (int)syscall(SYS_pidfd_open, s->container.pid, 0);
-        s->oom_kills = read_oom_kills(s);
+        atomic_store(&s->oom_kills, read_oom_kills(s));
+        s->line.memory_limit_bytes = policy->mem_limit_bytes;
 }
 
 static int open_container(struct backend_session *s, const struct session_request *q, struct session_paths *paths, struct controls *controls, gb_error *err)
@@ -258,7 +271,7 @@ static int open_container(struct backend_session *s, const struct session_reques
         if (r == 0)
                 r = container_check_hello(&request, &s->line.hello, controls, err);
         if (r == 0)
-                watch_process(s);
+                watch_process(s, q->policy);
         return r;
 }
 
@@ -380,7 +393,6 @@ int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_er
                 return error_set(err, GB_E_LOST, -r, "the container is gone: its cgroups cannot be read");
         if (r < 0)
                 return r;
-        s->oom_kills = MAX(s->oom_kills, ret->oom_kills);
         line_usage(&s->line, &inside);
         ret->disk_bytes = s->workspace >= 0 ? 0 : inside.disk_bytes;
         ret->inodes = s->workspace >= 0 ? 0 : inside.inodes;

@@ -15,9 +15,9 @@ struct backend_session {
         struct line line;
         bool has_line;
         int pidfd; /* of process 1, where this process may see it: the last means to end it; -1: none */
-        bool counted; /* the kernel's counters can be read */
+        _Atomic bool counted; /* the kernel's counters can be read */
         struct usage_files counters;
-        uint64_t oom_kills; /* as they were last seen */
+        _Atomic uint64_t oom_kills; /* as the line last saw them */
         struct container_stats stats; /* of the engine, for who cannot read the kernel's */
         uint64_t stats_usec;
         pthread_mutex_t stats_lock;

@@ -122,6 +122,8 @@ int container_remove(const struct engine *e, const struct container *c, gb_error
         uint64_t until = monotonic_usec() + ENGINE_ANSWER_USEC;
         char target[CONTAINER_ID_MAX + 48];
 
+        if (!c->id[0])
+                return 0;
         snprintf(target, sizeof(target), "/containers/%s?force=1&v=1", c->id);
         while (true) {
                 _cleanup_json_ json_t *answer = NULL;

@@ -152,8 +152,8 @@ static void silence(void **state _unused_)
         }
 }
 
-/* Bytes that come for ever are no answer either: blanks are never too much JSON. */
-static void endless_blanks(void **state _unused_)
+/* Bytes that come for ever are no answer either. */
+static void endless_answer(void **state _unused_)
 {
         gb_error err = {0};
         int status = 0;
@@ -483,7 +483,7 @@ static void not_hijacked(void **state _unused_)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(answers),      cmocka_unit_test(too_much),   cmocka_unit_test(silence),            cmocka_unit_test(endless_blanks),
+                cmocka_unit_test(answers),      cmocka_unit_test(too_much),   cmocka_unit_test(silence),            cmocka_unit_test(endless_answer),
                 cmocka_unit_test(full_queue),   cmocka_unit_test(bad_targets), cmocka_unit_test(refusals),          cmocka_unit_test(stream_values),
                 cmocka_unit_test(stream_bad),   cmocka_unit_test(stream_without_end), cmocka_unit_test(stream_body), cmocka_unit_test(saves),
                 cmocka_unit_test(hijacked),     cmocka_unit_test(not_hijacked),

@@ -49,7 +49,7 @@ static bool explain(void *data, bool engine_lost, gb_error *why)
 static int set_up(void **state)
 {
         struct fixture *f = calloc(1, sizeof(*f));
-        struct line_owner owner = {engine_answers, kill_container, explain, f};
+        struct line_owner owner = {.engine_answers = engine_answers, .kill = kill_container, .explain = explain, .data = f};
         struct buffer early = {0};
         int pair[2];
 

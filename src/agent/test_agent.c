@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The real agent as an ordinary child, spoken to through pipes. It is not process 1 here, but a subreaper, and what it starts is locked in all the same.
+ * This program is also what it starts: as `test_agent echo` it answers on its control channel.
+ *
+ * Attacks of docs/attack-catalogue.md: 68 (kill everybody), 94 (stopped processes), 95 and 98 (orphans), 97 (the main thread leaves), 152 (nobody
+ * reads), 165 (what a program holds). */
+#include "agent/wire.h"
+#include "base/error.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WAIT_MSEC 20000 /* far more than anything here takes */
+
+static char self[HOST_PATH_MAX];
+
+/* ---- the other side ---- */
+
+struct peer {
+        pid_t pid;
+        int in, out;
+        bool silent; /* gives no credit */
+        struct wire_frame frame;
+        char payload[WIRE_DATA_MAX];
+        char text[WIRE_STREAMS_MAX][4096]; /* the first bytes of each stream, since peer_start() */
+        size_t sizes[WIRE_STREAMS_MAX];
+        struct wire_hello hello;
+};
+
+static void put(struct peer *a, uint16_t type, uint32_t program, uint16_t stream, uint32_t value, const void *data, size_t size)
+{
+        struct wire_frame f = {.type = type, .program = program, .stream = stream, .value = value, .size = (uint32_t)size};
+
+        assert_int_equal(fd_write_all(a->in, &f, sizeof(f)), 0);
+        assert_int_equal(fd_write_all(a->in, data, size), 0);
+}
+
+/* Whether all of it came before the end. */
+static bool take(struct peer *a, void *to, size_t size)
+{
+        char *at = to;
+
+        while (size > 0) {
+                struct pollfd p = {a->out, POLLIN, 0};
+                assert_int_equal(poll(&p, 1, WAIT_MSEC), 1);
+                ssize_t n = read(a->out, at, size);
+                if (n <= 0)
+                        return false;
+                at += n;
+                size -= (size_t)n;
+        }
+        return true;
+}
+
+/* The next frame; its type, or 0 at the end. */
+static uint16_t next(struct peer *a)
+{
+        struct wire_frame *f = &a->frame;
+
+        if (!take(a, f, sizeof(*f)))
+                return 0;
+        assert_true(f->size <= WIRE_DATA_MAX);
+        assert_true(take(a, a->payload, f->size));
+        if (f->type != WIRE_DATA)
+                return f->type;
+        size_t used = MIN(a->sizes[f->stream], sizeof(a->text[0]) - 1), n = MIN((size_t)f->size, sizeof(a->text[0]) - 1 - used);
+        memcpy(a->text[f->stream] + used, a->payload, n);
+        a->sizes[f->stream] += f->size;
+        if (!a->silent)
+                put(a, WIRE_CREDIT, f->program, f->stream, f->size, NULL, 0);
+        return f->type;
+}
+
+static void await(struct peer *a, uint16_t type, uint32_t program)
+{
+        uint16_t got;
+
+        while ((got = next(a)) != type || a->frame.program != program) {
+                assert_int_not_equal(got, 0);
+                assert_int_not_equal(got, WIRE_FAILED);
+        }
+}
+
+static struct wire_end await_end(struct peer *a, uint32_t program)
+{
+        struct wire_end end;
+
+        await(a, WIRE_ENDED, program);
+        assert_int_equal(a->frame.size, sizeof(end));
+        memcpy(&end, a->payload, sizeof(end));
+        return end;
+}
+
+struct order {
+        uint32_t flags;
+        const char *path, *code;
+        const char *compile, *run; /* for sh -c */
+        char *const *words;        /* instead of run */
+};
+
+static size_t add(char *plan, size_t at, const char *text)
+{
+        size_t n = strlen(text) + 1;
+
+        memcpy(plan + at, text, n);
+        return at + n;
+}
+
+static void start(struct peer *a, uint32_t program, struct order o)
+{
+        char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)o.run, NULL}, *const *words = o.words ? o.words : shell;
+        struct wire_plan head = {.flags = o.flags, .n_compile = o.compile ? 3 : 0, .n_env = 1, .code_size = o.code ? (uint32_t)strlen(o.code) : 0};
+        char plan[8192];
+        size_t at = sizeof(head);
+
+        at = add(plan, at, "/");
+        at = add(plan, at, o.path ? o.path : "");
+        for (const char *word = o.compile ? "sh" : NULL; word; word = strcmp(word, "sh") == 0 ? "-c" : strcmp(word, "-c") == 0 ? o.compile : NULL)
+                at = add(plan, at, word);
+        for (; words[head.n_run]; head.n_run++)
+                at = add(plan, at, words[head.n_run]);
+        at = add(plan, at, "PATH=/usr/bin:/bin");
+        memcpy(plan + at, o.code ? o.code : "", head.code_size);
+        at += head.code_size;
+        memcpy(plan, &head, sizeof(head));
+        memset(a->text, 0, sizeof(a->text));
+        memset(a->sizes, 0, sizeof(a->sizes));
+        put(a, WIRE_PLAN, program, 0, 0, plan, 10); /* in two pieces */
+        put(a, WIRE_PLAN, program, 0, 0, plan + 10, at - 10);
+        put(a, WIRE_START, program, 0, 0, NULL, 0);
+}
+
+static void start_echo(struct peer *a, uint32_t program)
+{
+        char *words[] = {self, (char *)"echo", NULL};
+
+        start(a, program, (struct order){.flags = WIRE_PLAN_CONTEXT, .words = words});
+        await(a, WIRE_STARTED, program);
+}
+
+static int setup(void **state)
+{
+        struct peer *a = calloc(1, sizeof(*a));
+        int in[2], out[2];
+
+        *state = a;
+        if (!a || pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
+                return -1;
+        a->pid = fork();
+        if (a->pid == 0) {
+                dup2(in[0], 0);
+                dup2(out[1], 1);
+                execl(AGENT_PROGRAM, AGENT_PROGRAM, (char *)NULL);
+                _exit(127);
+        }
+        close(in[0]);
+        close(out[1]);
+        a->in = in[1];
+        a->out = out[0];
+        if (next(a) != WIRE_HELLO || a->frame.size != sizeof(a->hello))
+                return -1;
+        memcpy(&a->hello, a->payload, sizeof(a->hello));
+        return 0;
+}
+
+/* The end of its standard input is the end of the agent. */
+static int teardown(void **state)
+{
+        struct peer *a = *state;
+        int status = 0;
+
+        safe_close(a->in);
+        while (next(a) != 0)
+                ;
+        safe_close(a->out);
+        pid_t pid = waitpid(a->pid, &status, 0);
+        bool good = pid == a->pid && WIFEXITED(status);
+        free(a);
+        return good ? 0 : -1;
+}
+
+/* ---- what is started ---- */
+
+static _noreturn_ void echo(void)
+{
+        char bytes[65536];
+
+        for (;;) {
+                union {
+                        char space[CMSG_SPACE(sizeof(int))];
+                        struct cmsghdr align;
+                } control;
+                struct iovec iov = {bytes, sizeof(bytes)};
+                struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof(control.space)};
+                ssize_t n = recvmsg(WIRE_CONTROL_FD, &m, 0);
+                if (n <= 0)
+                        _exit(9);
+                if (CMSG_FIRSTHDR(&m)) { /* what comes through the pipe is answered instead */
+                        int fd;
+                        size_t size = 0;
+                        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+                        while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+                                size += (size_t)n;
+                        close(fd);
+                        n = snprintf(bytes, sizeof(bytes), "%zu bytes", size);
+                } else if (bytes[0] == 'q') { /* twice as much output first */
+                        for (int i = 0; i < 2; i++)
+                                (void)!write(1, bytes, (size_t)n);
+                } else if (bytes[0] == 'o') { /* output first */
+                        (void)!write(1, bytes, (size_t)n);
+                        (void)!write(2, bytes, (size_t)n);
+                }
+                (void)!write(WIRE_CONTROL_FD, bytes, (size_t)n);
+        }
+}
+
+static void *leave_later(void *unused)
+{
+        usleep(50000);
+        (void)!write(1, "later", 5);
+        _exit(4);
+}
+
+static _noreturn_ void leave_first(void)
+{
+        pthread_t thread;
+
+        pthread_create(&thread, NULL, leave_later, NULL);
+        pthread_exit(NULL);
+}
+
+static bool is_gone(pid_t pid)
+{
+        return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+/* ---- tests ---- */
+
+static void test_hello(void **state)
+{
+        const struct peer *a = *state;
+
+        assert_int_equal(a->hello.version, WIRE_VERSION);
+        assert_int_equal(a->hello.pid, a->pid);
+        assert_int_equal(a->hello.uid, geteuid());
+        assert_true(a->hello.release[0] != '\0');
+        assert_int_equal(a->hello.is_gvisor, 0);
+}
+
+static void test_once(void **state)
+{
+        struct peer *a = *state;
+
+        start(a, 5, (struct order){.run = "echo out; echo err >&2; exit 3"});
+        assert_int_equal(next(a), WIRE_STARTED); /* before anything of it */
+        struct wire_end end = await_end(a, 5);
+        assert_int_equal(end.exit_code, 3);
+        assert_int_equal(end.signal, 0);
+        assert_int_equal(end.unkillable, 0);
+        assert_string_equal(a->text[WIRE_STDOUT], "out\n");
+        assert_string_equal(a->text[WIRE_STDERR], "err\n");
+        start(a, 5, (struct order){.run = "kill -TERM $$"});
+        end = await_end(a, 5);
+        assert_int_equal(end.exit_code, -1);
+        assert_int_equal(end.signal, SIGTERM);
+}
+
+static void test_code_and_compiler(void **state)
+{
+        struct peer *a = *state;
+        char dir[] = "/tmp/glovebox-agent-XXXXXX", path[96], sub[64];
+        struct stat st;
+
+        assert_non_null(mkdtemp(dir));
+        snprintf(sub, sizeof(sub), "%s/code", dir);
+        snprintf(path, sizeof(path), "%s/main", sub);
+        for (int i = 0; i < 2; i++) { /* a second one takes the place of the first */
+                start(a, 1, (struct order){.path = path, .code = "exit 7", .compile = "exit 0", .run = "exit 1"});
+                assert_int_equal(await_end(a, 1).exit_code, 1);
+        }
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0444);
+        assert_int_equal(st.st_size, 6);
+        unlink(path);
+        rmdir(sub);
+        rmdir(dir);
+
+        start(a, 1, (struct order){.compile = "echo wrong; exit 2", .run = "echo never"});
+        struct wire_end end = await_end(a, 1);
+        assert_int_equal(end.exit_code, 2);
+        assert_int_equal(end.compiling, 1);
+        assert_string_equal(a->text[WIRE_STDOUT], "wrong\n");
+}
+
+static void test_failures(void **state)
+{
+        struct peer *a = *state;
+        char *words[] = {(char *)"no-such-program", NULL};
+        gb_error error;
+
+        start(a, 2, (struct order){.words = words});
+        assert_int_equal(next(a), WIRE_FAILED);
+        memcpy(&error, a->payload, sizeof(error));
+        assert_int_equal(error.code, GB_E_NOT_FOUND);
+        assert_non_null(strstr(error.message, "no-such-program is not installed in the box"));
+        start(a, 2, (struct order){.path = "/proc/none/code", .code = "x", .run = "exit 0"});
+        assert_int_equal(next(a), WIRE_FAILED);
+        memcpy(&error, a->payload, sizeof(error));
+        assert_int_equal(error.code, GB_E_LIMIT);
+}
+
+/* 95, 98: in sessions of their own, without a parent. */
+static void test_orphans_die(void **state)
+{
+        struct peer *a = *state;
+        int pids[3];
+
+        start(a, 1, (struct order){.run = "(setsid sh -c 'echo $$; exec sleep 1000' &); (setsid sh -c 'echo $$; (sleep 1000 &); exec sleep 1000' &);"
+                                          "sleep 1000 & echo $!; sleep 0.2"});
+        assert_int_equal(await_end(a, 1).exit_code, 0);
+        assert_int_equal(sscanf(a->text[WIRE_STDOUT], "%d %d %d", &pids[0], &pids[1], &pids[2]), 3);
+        for (int i = 0; i < 3; i++)
+                assert_true(is_gone(pids[i]));
+}
+
+/* 97 */
+static void test_first_thread_leaves(void **state)
+{
+        struct peer *a = *state;
+        char *words[] = {self, (char *)"leave", NULL};
+
+        start(a, 1, (struct order){.words = words});
+        assert_int_equal(await_end(a, 1).exit_code, 4);
+        assert_string_equal(a->text[WIRE_STDOUT], "later");
+}
+
+static void test_signal_and_stop(void **state)
+{
+        struct peer *a = *state;
+
+        start(a, 1, (struct order){.run = "trap 'echo caught; exit 5' INT; echo ready; sleep 1000 & wait"});
+        await(a, WIRE_DATA, 1);
+        put(a, WIRE_SIGNAL, 1, 0, SIGINT, NULL, 0);
+        await(a, WIRE_SIGNALLED, 1);
+        assert_int_equal(a->frame.value, SIGINT);
+        assert_int_equal(await_end(a, 1).exit_code, 5);
+        assert_string_equal(a->text[WIRE_STDOUT], "ready\ncaught\n");
+
+        start(a, 1, (struct order){.run = "trap '' INT TERM; (setsid sh -c 'echo $$; kill -STOP $$' &); kill -STOP $$"}); /* 94 */
+        await(a, WIRE_DATA, 1);
+        put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
+        assert_int_equal(await_end(a, 1).signal, SIGKILL);
+        assert_true(is_gone(atoi(a->text[WIRE_STDOUT])));
+        /* What comes late for it is nothing wrong. */
+        put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
+        put(a, WIRE_CREDIT, 1, WIRE_STDOUT, 5, NULL, 0);
+        put(a, WIRE_LOOK, 0, 0, 12, NULL, 0);
+        assert_int_equal(next(a), WIRE_USAGE);
+        assert_int_equal(a->frame.value, 12);
+}
+
+/* 68, 94: the code is the supervisor's user; here we do to that what the code may do where there is no Landlock. */
+static void test_supervisor_attacked(void **state)
+{
+        struct peer *a = *state;
+        int supervisor, orphan;
+
+        for (int i = 0; i < 2; i++) {
+                start(a, 3, (struct order){.run = "(setsid sh -c 'echo $$; exec sleep 1000' &); sleep 0.2; echo $PPID; sleep 1000"});
+                while (sscanf(a->text[WIRE_STDOUT], "%d %d\n", &orphan, &supervisor) < 2)
+                        next(a);
+                assert_int_equal(kill(supervisor, i == 0 ? SIGKILL : SIGSTOP), 0);
+                if (i == 1)
+                        put(a, WIRE_STOP, 3, 0, 0, NULL, 0);
+                struct wire_end end = await_end(a, 3);
+                assert_int_equal(end.signal, SIGKILL);
+                assert_int_equal(end.unkillable, 0);
+                assert_true(is_gone(orphan));
+        }
+}
+
+static void test_stdin(void **state)
+{
+        struct peer *a = *state;
+        char piece[WIRE_DATA_MAX];
+        size_t window = WIRE_WINDOW, sent = 0;
+
+        memset(piece, 'x', sizeof(piece));
+        start(a, 1, (struct order){.flags = WIRE_PLAN_STDIN, .run = "wc -c"});
+        for (int i = 0; i < 64; i++, sent += sizeof(piece)) {
+                while (window < sizeof(piece)) {
+                        await(a, WIRE_CREDIT, 1);
+                        window += a->frame.value;
+                }
+                put(a, WIRE_DATA, 1, WIRE_STDIN, 0, piece, sizeof(piece));
+                window -= sizeof(piece);
+        }
+        put(a, WIRE_EOF, 1, WIRE_STDIN, 0, NULL, 0);
+        assert_int_equal(await_end(a, 1).exit_code, 0);
+        assert_int_equal(atoi(a->text[WIRE_STDOUT]), sent);
+
+        start(a, 1, (struct order){.flags = WIRE_PLAN_STDIN, .run = "exec <&-; echo closed; sleep 1000"});
+        await(a, WIRE_SHUT, 1);
+        assert_int_equal(a->frame.stream, WIRE_STDIN);
+        put(a, WIRE_DATA, 1, WIRE_STDIN, 0, "late", 4);
+        put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
+        await_end(a, 1);
+}
+
+static void test_control(void **state)
+{
+        struct peer *a = *state;
+        char piece[20000] = "o";
+
+        start_echo(a, 1);
+        for (int i = 0; i < 100; i++) { /* output that was written before is there before */
+                put(a, WIRE_DATA, 1, WIRE_CONTROL, 0, piece, sizeof(piece));
+                while (a->sizes[WIRE_CONTROL] < sizeof(piece) * ((size_t)i + 1)) {
+                        await(a, WIRE_DATA, 1);
+                        if (a->frame.stream != WIRE_CONTROL)
+                                continue;
+                        assert_true(a->sizes[WIRE_STDOUT] >= a->sizes[WIRE_CONTROL]);
+                        assert_true(a->sizes[WIRE_STDERR] >= a->sizes[WIRE_CONTROL]);
+                }
+        }
+        for (int i = 0; i < 30; i++) { /* more pipes than there are numbers */
+                memset(a->text, 0, sizeof(a->text));
+                memset(a->sizes, 0, sizeof(a->sizes));
+                put(a, WIRE_PASS, 1, WIRE_CONTROL, WIRE_PIPE_FIRST + (uint32_t)i % 12, "p", 1);
+                put(a, WIRE_DATA, 1, WIRE_PIPE_FIRST + (uint16_t)(i % 12), 0, piece, sizeof(piece));
+                put(a, WIRE_EOF, 1, WIRE_PIPE_FIRST + (uint16_t)(i % 12), 0, NULL, 0);
+                await(a, WIRE_DATA, 1);
+                assert_string_equal(a->text[WIRE_CONTROL], "20000 bytes");
+        }
+        put(a, WIRE_EOF, 1, WIRE_CONTROL, 0, NULL, 0);
+        assert_int_equal(await_end(a, 1).exit_code, 9);
+}
+
+/* 152: what is not read stops at its window, and stops nobody else. Control bytes wait for the output before them. */
+static void test_nobody_reads(void **state)
+{
+        struct peer *a = *state;
+        char piece[WIRE_DATA_MAX];
+
+        memset(piece, 'q', sizeof(piece));
+        a->silent = true;
+        start_echo(a, 1);
+        start(a, 2, (struct order){.run = "head -c 3000000 /dev/zero >&2"});
+        for (size_t i = 0; i < WIRE_WINDOW / sizeof(piece); i++)
+                put(a, WIRE_DATA, 1, WIRE_CONTROL, 0, piece, sizeof(piece));
+        while (a->sizes[WIRE_STDOUT] < WIRE_WINDOW || a->sizes[WIRE_STDERR] < WIRE_WINDOW) {
+                assert_int_not_equal(next(a), 0);
+                assert_true(2 * a->sizes[WIRE_CONTROL] <= a->sizes[WIRE_STDOUT]);
+        }
+        start(a, 3, (struct order){.run = "echo third"});
+        assert_int_equal(await_end(a, 3).exit_code, 0);
+        assert_string_equal(a->text[WIRE_STDOUT], "third\n"); /* and nothing of the others any more */
+        assert_int_equal(a->sizes[WIRE_STDERR], 0);
+        put(a, WIRE_CREDIT, 1, WIRE_STDOUT, WIRE_WINDOW, NULL, 0);
+        put(a, WIRE_SHUT, 2, WIRE_STDERR, 0, NULL, 0);
+        await_end(a, 2);
+        while (a->sizes[WIRE_STDOUT] < WIRE_WINDOW + 6 || a->sizes[WIRE_CONTROL] == 0)
+                await(a, WIRE_DATA, 1);
+        put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
+        put(a, WIRE_SHUT, 1, WIRE_STDOUT, 0, NULL, 0);
+        put(a, WIRE_SHUT, 1, WIRE_CONTROL, 0, NULL, 0);
+        await_end(a, 1);
+}
+
+/* 165 */
+static void test_descriptors(void **state)
+{
+        struct peer *a = *state;
+
+        start_echo(a, 1);
+        start_echo(a, 2);
+        start(a, 3, (struct order){.run = "ls /proc/self/fd; grep -E 'Seccomp:|NoNewPrivs:|SigIgn|SigBlk' /proc/self/status"});
+        assert_int_equal(await_end(a, 3).exit_code, 0);
+        assert_string_equal(a->text[WIRE_STDOUT],
+                            "0\n1\n2\n3\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+}
+
+static void expect_end(struct peer *a, pid_t child)
+{
+        while (next(a) != 0)
+                ;
+        for (int i = 0; !is_gone(child) && i < 1000; i++)
+                usleep(10000);
+        assert_true(is_gone(child));
+}
+
+static void test_wrong_frames(void **state)
+{
+        static const struct wire_frame wrong[] = {
+                {.type = 0}, {.type = WIRE_HELLO, .program = 1}, {.type = 99, .program = 1},
+                {.type = WIRE_START, .program = 2}, {.type = WIRE_START, .program = 1}, {.type = WIRE_STOP, .program = 0},
+                {.type = WIRE_STOP, .program = WIRE_PROGRAMS_MAX + 1}, {.type = WIRE_PLAN, .program = 1, .size = 4},
+                {.type = WIRE_STOP, .program = 1, .size = 4}, {.type = WIRE_DATA, .program = 1, .stream = WIRE_STDIN, .size = 4},
+                {.type = WIRE_DATA, .program = 1, .stream = WIRE_PIPE_FIRST, .size = 4}, {.type = WIRE_DATA, .program = 1, .stream = 16, .size = 4},
+                {.type = WIRE_CREDIT, .program = 1, .stream = WIRE_STDOUT, .value = WIRE_WINDOW}, {.type = WIRE_SIGNAL, .program = 1, .value = 65},
+                {.type = WIRE_PASS, .program = 1, .stream = WIRE_CONTROL, .value = WIRE_CONTROL, .size = 4},
+                {.type = WIRE_STOP, .program = 1, .size = WIRE_DATA_MAX + 1}, {.type = WIRE_SHUT, .program = 1, .stream = WIRE_STDIN},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+                struct peer *a = *state;
+                start(a, 1, (struct order){.flags = WIRE_PLAN_CONTEXT, .run = "echo $$; sleep 1000"});
+                await(a, WIRE_DATA, 1);
+                assert_int_equal(fd_write_all(a->in, &wrong[i], sizeof(wrong[i])), 0);
+                (void)fd_write_all(a->in, "data", MIN(wrong[i].size, 4U));
+                expect_end(a, atoi(a->text[WIRE_STDOUT]));
+                assert_int_equal(teardown(state), 0);
+                assert_int_equal(setup(state), 0);
+        }
+}
+
+/* More than the window, and a plan that is none. */
+static void test_wrong_sizes(void **state)
+{
+        struct peer *a = *state;
+        char piece[WIRE_DATA_MAX] = {0};
+
+        start(a, 1, (struct order){.flags = WIRE_PLAN_STDIN, .run = "echo $$; exec sleep 1000"});
+        await(a, WIRE_DATA, 1);
+        for (size_t i = 0; i <= WIRE_WINDOW / sizeof(piece) + 2; i++) /* the pipe takes two, which come back as credit */
+                put(a, WIRE_DATA, 1, WIRE_STDIN, 0, piece, sizeof(piece));
+        expect_end(a, atoi(a->text[WIRE_STDOUT]));
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+        a = *state;
+        put(a, WIRE_PLAN, 1, 0, 0, piece, 60);
+        put(a, WIRE_START, 1, 0, 0, NULL, 0);
+        assert_int_equal(next(a), 0);
+}
+
+static void test_end_of_input(void **state)
+{
+        struct peer *a = *state;
+
+        start(a, 1, (struct order){.run = "(setsid sleep 1000 & echo $!); exec sleep 1000"});
+        await(a, WIRE_DATA, 1);
+        a->in = safe_close(a->in);
+        expect_end(a, atoi(a->text[WIRE_STDOUT]));
+}
+
+int main(int argc, char **argv)
+{
+        if (argc > 1 && strcmp(argv[1], "echo") == 0)
+                echo();
+        if (argc > 1 && strcmp(argv[1], "leave") == 0)
+                leave_first();
+        if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+                return 1;
+        signal(SIGPIPE, SIG_IGN);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        const struct CMUnitTest tests[] = {
+                TEST(test_hello), TEST(test_once), TEST(test_code_and_compiler), TEST(test_failures), TEST(test_orphans_die),
+                TEST(test_first_thread_leaves), TEST(test_signal_and_stop), TEST(test_supervisor_attacked), TEST(test_stdin), TEST(test_control),
+                TEST(test_nobody_reads), TEST(test_descriptors), TEST(test_wrong_frames), TEST(test_wrong_sizes), TEST(test_end_of_input),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
