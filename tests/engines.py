@@ -93,6 +93,12 @@ def stat_fields(pid):
         return None
 
 
+def name_of(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
 def is_alive(pid):
     fields = stat_fields(pid)
     return bool(fields) and fields[0] not in "ZX"
@@ -221,7 +227,8 @@ class Engine:
         os.kill(self.pid, signal.SIGKILL)
         if self.process:
             self.process.wait()
-        wait_until(lambda: not is_alive(self.pid), 5)
+        # Its containerd follows it; a new engine must not meet that one.
+        wait_until(lambda: not is_alive(self.pid) and not [p for p in started_from(self.directory) if name_of(p) == "containerd"], 5)
 
     def stop(self):
         """The orderly end; then what did not follow. Complains when something stays."""

@@ -11,8 +11,8 @@
 #include "agent/facts.h"
 #include "agent/link.h"
 #include "agent/program.h"
+#include "agent/supervisor.h"
 #include "base/fd.h"
-#include "kernel/sys.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 enum { SLOT_IN, SLOT_OUT, SLOT_CHILDREN, SLOT_FIRST };
 
@@ -60,7 +61,7 @@ static int prepare(void)
         struct sigaction ignore = {.sa_handler = SIG_IGN};
         sigset_t child;
 
-        sys_close_range(3, ~0U, 0);
+        close_all_but(3, NULL, 0);
         raise_descriptors();
         check(programs_init(), "look around in the container");
         check(negative(prctl(PR_SET_DUMPABLE, 0)), "forbid dumps");

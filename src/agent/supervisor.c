@@ -20,6 +20,7 @@
 #include "kernel/sys.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ void close_all_but(int first, const int *keep, size_t n)
                         sys_close_range((unsigned)next, (unsigned)lowest - 1, 0);
                 next = lowest + 1;
         }
-        sys_close_range((unsigned)next, ~0U, 0);
+        sys_close_range((unsigned)next, INT_MAX, 0); /* gVisor takes no more */
 }
 
 static void report(const struct supervisor *s, struct report *r)

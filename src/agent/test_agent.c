@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The real agent as an ordinary child, spoken to through pipes. It is not process 1 here, but a subreaper, and what it starts is locked in all the same.
- * This program is also what it starts: as `test_agent echo` it answers on its control channel.
  *
  * Attacks of docs/attack-catalogue.md: 68 (kill everybody), 94 (stopped processes), 95 and 98 (orphans), 97 (the main thread leaves), 152 (nobody
  * reads), 165 (what a program holds). */
@@ -12,15 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +25,7 @@
 
 #define WAIT_MSEC 20000 /* far more than anything here takes */
 
-static char self[HOST_PATH_MAX];
+static char helper[] = HELPER_PROGRAM; /* test_program.c */
 
 /* ---- the other side ---- */
 
@@ -149,7 +145,7 @@ static void start(struct peer *a, uint32_t program, struct order o)
 
 static void start_echo(struct peer *a, uint32_t program)
 {
-        char *words[] = {self, (char *)"echo", NULL};
+        char *words[] = {helper, (char *)"echo", NULL};
 
         start(a, program, (struct order){.flags = WIRE_PLAN_CONTEXT, .words = words});
         await(a, WIRE_STARTED, program);
@@ -194,56 +190,6 @@ static int teardown(void **state)
         bool good = pid == a->pid && WIFEXITED(status);
         free(a);
         return good ? 0 : -1;
-}
-
-/* ---- what is started ---- */
-
-static _noreturn_ void echo(void)
-{
-        char bytes[65536];
-
-        for (;;) {
-                union {
-                        char space[CMSG_SPACE(sizeof(int))];
-                        struct cmsghdr align;
-                } control;
-                struct iovec iov = {bytes, sizeof(bytes)};
-                struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof(control.space)};
-                ssize_t n = recvmsg(WIRE_CONTROL_FD, &m, 0);
-                if (n <= 0)
-                        _exit(9);
-                if (CMSG_FIRSTHDR(&m)) { /* what comes through the pipe is answered instead */
-                        int fd;
-                        size_t size = 0;
-                        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
-                        while ((n = read(fd, bytes, sizeof(bytes))) > 0)
-                                size += (size_t)n;
-                        close(fd);
-                        n = snprintf(bytes, sizeof(bytes), "%zu bytes", size);
-                } else if (bytes[0] == 'q') { /* twice as much output first */
-                        for (int i = 0; i < 2; i++)
-                                (void)!write(1, bytes, (size_t)n);
-                } else if (bytes[0] == 'o') { /* output first */
-                        (void)!write(1, bytes, (size_t)n);
-                        (void)!write(2, bytes, (size_t)n);
-                }
-                (void)!write(WIRE_CONTROL_FD, bytes, (size_t)n);
-        }
-}
-
-static void *leave_later(void *unused)
-{
-        usleep(50000);
-        (void)!write(1, "later", 5);
-        _exit(4);
-}
-
-static _noreturn_ void leave_first(void)
-{
-        pthread_t thread;
-
-        pthread_create(&thread, NULL, leave_later, NULL);
-        pthread_exit(NULL);
 }
 
 static bool is_gone(pid_t pid)
@@ -344,7 +290,7 @@ static void test_orphans_die(void **state)
 static void test_first_thread_leaves(void **state)
 {
         struct peer *a = *state;
-        char *words[] = {self, (char *)"leave", NULL};
+        char *words[] = {helper, (char *)"leave", NULL};
 
         start(a, 1, (struct order){.words = words});
         assert_int_equal(await_end(a, 1).exit_code, 4);
@@ -368,6 +314,12 @@ static void test_signal_and_stop(void **state)
         put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
         assert_int_equal(await_end(a, 1).signal, SIGKILL);
         assert_true(is_gone(atoi(a->text[WIRE_STDOUT])));
+        for (int i = 0; i < 30; i++) { /* told to end while it ends: its supervisor's report is heard all the same */
+                start(a, 1, (struct order){.run = "sleep 1000 & exec sleep 1000"});
+                await(a, WIRE_STARTED, 1);
+                put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
+                assert_true(await_end(a, 1).wall_usec > 0);
+        }
         /* What comes late for it is nothing wrong. */
         put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
         put(a, WIRE_CREDIT, 1, WIRE_STDOUT, 5, NULL, 0);
@@ -560,14 +512,8 @@ static void test_end_of_input(void **state)
         expect_end(a, atoi(a->text[WIRE_STDOUT]));
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-        if (argc > 1 && strcmp(argv[1], "echo") == 0)
-                echo();
-        if (argc > 1 && strcmp(argv[1], "leave") == 0)
-                leave_first();
-        if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-                return 1;
         signal(SIGPIPE, SIG_IGN);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         const struct CMUnitTest tests[] = {

@@ -110,6 +110,7 @@
 #define ENGINE_CONTEXTS_MAX 256           /* contexts that are looked at to find one */
 #define ENGINE_SILENCE_USEC 60000000ULL   /* of an engine that sends an image */
 #define ENGINE_RETRY_USEC 1000000ULL      /* after an engine could not be reached it is not tried again for so long */
+#define ENGINE_FACTS_USEC 60000000ULL     /* what an engine said of itself is asked again after this */
 
 /* Connections of the server */
 #define READ_BYTES (64 * KIB)             /* one read from a client */

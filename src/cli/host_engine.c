@@ -143,7 +143,7 @@ static const struct {
 
 void host_examine_engine(struct host_report *ret)
 {
-        const struct engine *e = NULL;
+        struct engine e = {0};
         gb_error err = {.message = "not known"};
         int r = engine_shared(&e, &err);
 
@@ -155,6 +155,6 @@ void host_examine_engine(struct host_report *ret)
                 if (r < 0)
                         say_absent(f, &err);
                 else
-                        rows[i].say(f, e);
+                        rows[i].say(f, &e);
         }
 }

@@ -19,7 +19,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -32,6 +35,7 @@
 #define LOG_BYTES_MAX (1 * MIB)  /* of what it says when there is no terminal */
 #define ARGV_MAX 40
 #define STOP_MSEC 15000 /* for it to take its own things away */
+#define LAST_WORDS_USEC 1000000ULL /* when its archive is no good: perhaps it is failing itself, and says why */
 #define TEMPORARY "tmp" /* in the draft: it works there */
 
 struct build {
@@ -315,8 +319,22 @@ static int explain(const struct build *b, int status, gb_error *err)
                          last ? ": " : "", last ? quote(last).text : "");
 }
 
-/* The end of it: 0 when all went well. r: what reading its archive came to. */
-static int finish(struct build *b, int r, gb_error *err)
+/* Whether it has closed its output by itself, which it may be about to do. */
+static bool has_ended(int pipe)
+{
+        uint64_t end = monotonic_usec() + LAST_WORDS_USEC;
+        char rest[4096];
+        ssize_t n = 1;
+
+        while (n > 0 && monotonic_usec() < end) {
+                struct pollfd p = {pipe, POLLIN, 0};
+                n = poll(&p, 1, (int)(LAST_WORDS_USEC / 1000)) > 0 ? read(pipe, rest, sizeof(rest)) : -1;
+        }
+        return n == 0;
+}
+
+/* The end of it: 0 when all went well. r: what reading its archive came to; ended: before that was known. */
+static int finish(struct build *b, int r, bool ended, gb_error *err)
 {
         int status = 0;
 
@@ -331,10 +349,8 @@ static int finish(struct build *b, int r, gb_error *err)
                 else
                         usleep(20000);
         }
-        bool ended = b->pid == 0;
         stop(b, false);
-        bool broken_pipe = WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE;
-        if (ended && status != 0 && !broken_pipe && (r == 0 || r == -EBADMSG || r == -EINVAL))
+        if (ended && status != 0)
                 return explain(b, status, err);
         return r;
 }
@@ -449,10 +465,11 @@ static int build_native(struct build *b, const char *name, json_t **ret, gb_erro
         r = image_import(&(struct image_import){.fd = pipe, .plain = true, .cancel_fd = b->cancel_fd, .progress = b->log < 0 ? NULL : image_progress, .data = &b->progress},
                          &b->draft, &about, err);
         progress_done(&b->progress);
-        pipe = safe_close(pipe);
         if (r < 0)
                 save_fetched(b); /* before it takes them away itself */
-        r = finish(b, r, err);
+        bool ended = r == 0 || (r != -ECANCELED && has_ended(pipe));
+        pipe = safe_close(pipe);
+        r = finish(b, r, ended, err);
         if (r < 0)
                 return r;
         json_object_set_new(about, "kind", json_string("build"));

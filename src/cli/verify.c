@@ -317,6 +317,8 @@ static int verify(const struct option_set *set, const struct arguments *a, gb_er
         _cleanup_policy_ struct policy *policy = NULL;
 
         int r = settings_policy(set, a, &policy, err);
+        if (r == 0 && policy->backend != BACKEND_NATIVE)
+                return error_set(err, GB_E_USAGE, ENOTSUP, "verify attacks boxes of the native backend, and the policy says backend: docker: give another with --policy");
         if (r == 0)
                 r = find_probe(&v.probe_path, err);
         if (r < 0)

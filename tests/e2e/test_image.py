@@ -186,18 +186,33 @@ def test_interrupted(store, number, status):
         assert store.left() == []
 
 
-def test_runs_from_an_image(box):
+LEFT_OUT = ("usr/lib/python3/", "usr/share/", "usr/lib/git-core", "usr/include", "var/lib/dpkg", "var/cache", "usr/lib/python3.11/test", "boot", "usr/sbin", "usr/libexec")
+LARGE = 4 << 20  # libraries that Python does not need; it is larger itself
+
+
+@pytest.fixture(scope="session")
+def small_tar(session_dir):
+    """A Debian with Python and a shell, and little else."""
+    path = session_dir / "small.tar"
+    with tarfile.open(base_image.base_tar()) as whole, tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as part:
+        for info in whole:
+            name = info.name.removeprefix("./")
+            if name and not name.startswith(LEFT_OUT) and (info.size < LARGE or "python3" in name or "libc" in name):
+                part.addfile(info, whole.extractfile(info) if info.isreg() else None)
+    path.chmod(0o644)
+    return path
+
+
+def test_runs_from_an_image(box, small_tar):
     """A Debian from a tar, and code in it; files of the host are not there."""
     store = Store(box)
-    path = base_image.base_tar()
-    with open(path, "rb") as file:
-        result = store.call("import", "-", "debian:test", "--json", stdin=file)
-    assert result.returncode == 0 and result.json["skipped"] >= 0, result.explain()
+    result = store.call("import", small_tar, "debian:test", "--json")
+    assert result.returncode == 0 and result.json["entries"] > 500, result.explain()
     root = store.root("debian+test")
-    marker = f"/etc/{os.urandom(4).hex()}"
-    (root / marker[1:]).write_text("only here")
-    os.chmod(root / marker[1:], 0o644)
-    run = box.run(f"import os; print(open({marker!r}).read(), os.getuid()); open('/etc/x', 'w')", "python", image="debian:test", environ=store.environ)
+    marker = f"etc/{os.urandom(4).hex()}"
+    (root / marker).write_text("only here")
+    os.chmod(root / marker, 0o644)
+    run = box.run(f"import os; print(open('/{marker}').read(), os.getuid()); open('/etc/x', 'w')", "python", image="debian:test", environ=store.environ)
     assert run.stdout == "only here 1000\n" and "Read-only file system" in run.stderr, run.explain()
     missing = box.run("1", "python", image="debian:tset", environ=store.environ)
     assert missing.returncode == 113 and "did you mean 'debian:test'" in missing.error["message"], missing.explain()
@@ -239,8 +254,8 @@ def root_box(own_box):
     return own_box
 
 
-def test_build(root_box):
-    play = Play(root_box, f"exec cat {base_image.base_tar()}", check="import json, os\nassert os.getuid() == 1000\n")
+def test_build(root_box, small_tar):
+    play = Play(root_box, f"exec cat {small_tar}", check="import json, os\nassert os.getuid() == 1000\n")
     result = play.build()
     assert result.returncode == 0, result.explain()
     assert (result.json["name"], result.json["kind"], result.json["verified"]) == ("mine", "build", True)
@@ -249,8 +264,8 @@ def test_build(root_box):
     assert sorted(p.name for p in (play.store.path / "mine").iterdir()) == ["image.json", "rootfs"] and play.store.left() == ["mine"]
 
 
-def test_build_whose_check_fails(root_box):
-    play = Play(root_box, f"exec cat {base_image.base_tar()}", check="import no_such_module\n")
+def test_build_whose_check_fails(root_box, small_tar):
+    play = Play(root_box, f"exec cat {small_tar}", check="import no_such_module\n")
     result = play.build()
     assert result.returncode == 113 and "no_such_module" in result.error["message"], result.explain()
     assert play.store.left() == []

@@ -10,9 +10,10 @@ import pytest
 from conftest import BINARY, ROOT
 
 BUILD = BINARY.resolve().parents[2]
-VERBS = ["run", "repl", "doctor", "verify", "languages", "templates", "warm", "serve", "token", "audit", "ps", "stats", "top", "logs", "session", "clean",
+VERBS = ["run", "repl", "doctor", "verify", "languages", "templates", "warm", "serve", "token", "audit", "ps", "stats", "top", "logs", "session", "image", "clean",
          "policy", "completion", "help"]
-GROUPS = {"policy": ["show", "check"], "token": ["create", "list", "revoke"], "session": ["create", "exec", "ls", "show", "rm", "files"]}
+GROUPS = {"policy": ["show", "check"], "token": ["create", "list", "revoke"], "session": ["create", "exec", "ls", "show", "rm", "files"],
+          "image": ["build", "list", "rm", "import", "export"]}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -14,7 +14,12 @@ from test_layers import ATTACKS
 pytestmark = []
 
 # Steps that are open in a container and refused natively; each is in the table of the catalogue.
-DIFFERENT = {}
+DIFFERENT = {
+    "proc_view": {"cgroup", "cmdline", "interrupts", "iomem", "kallsyms", "key-users", "keys", "loadavg", "locks", "meminfo", "net/tcp", "net/unix", "partitions", "pressure/cpu",
+                  "stat", "sys", "sys/kernel/core_pattern", "sys/kernel/randomize_va_space", "timer_list", "uptime", "version"},
+}
+# Under gVisor: what is open there is of gVisor's kernel, which belongs to the box.
+IN_GVISOR = {}
 
 
 @pytest.fixture(scope="module")
@@ -28,27 +33,27 @@ def servers():
         yield tcp.getsockname()[1], f"glovebox-docker-{os.getpid()}"
 
 
-def script(box, servers, tokens):
+def script(box, servers, tokens, names):
     """All of them in one container, one after the other."""
     marker = box.directory("outside") / "marker"
     marker.write_text("of the host")
     arguments = {"identities": [0x40000001], "way_up": [marker], "proc_view": [os.getpid()], "outside_signals": [os.getpid()], "other_process": [1], "network_out": servers}
-    lines = [f"echo; echo '==== {name}'; /attack/attack {name} {tokens[name]} {' '.join(map(str, arguments.get(name, [])))} 2>&1" for name in ATTACKS]
+    lines = [f"echo; echo '==== {name}'; /attack/attack {name} {tokens[name]} {' '.join(map(str, arguments.get(name, [])))} 2>&1" for name in names]
     return "\n".join([*lines, "exit 0"])
 
 
-def run_all(box, servers):
-    tokens = {name: secrets.token_hex(8) for name in ATTACKS}
+def run_all(box, servers, names=tuple(ATTACKS)):
+    tokens = {name: secrets.token_hex(8) for name in names}
     give = box.directory("give")
     (give / "file").write_text("of the host")
-    result = box.run(script(box, servers, tokens), "sh", mount=[f"{box.attack_dir}:/attack", f"{give}:/give"], timeout="120s", patience=150)
+    result = box.run(script(box, servers, tokens, names), "sh", mount=[f"{box.attack_dir}:/attack", f"{give}:/give"], timeout="120s", memory="1g", patience=150)
     parts = dict(re.findall(r"(?ms)^==== (\w+)\n(.*?)(?=^==== |\Z)", result.stdout))
-    assert set(parts) == set(ATTACKS), result.explain()
-    return {name: Attack(name, tokens[name], Result(0, parts[name].encode(), b"")) for name in ATTACKS}
+    assert set(parts) == set(names), result.explain()
+    return {name: Attack(name, tokens[name], Result(0, parts[name].encode(), b"")) for name in names}
 
 
-def check(attacks):
-    open_steps = {name: set(attack.opened) - DIFFERENT.get(name, set()) for name, attack in attacks.items()}
+def check(attacks, different):
+    open_steps = {name: set(attack.opened) - different.get(name, set()) for name, attack in attacks.items()}
     vacuous = [name for name, attack in attacks.items() if not attack.steps or not attack.finished]
     assert not vacuous, vacuous
     found = {name: sorted(steps) for name, steps in open_steps.items() if steps}
@@ -56,16 +61,17 @@ def check(attacks):
 
 
 def test_in_a_container(docker_box, servers):
-    check(run_all(docker_box, servers))
+    check(run_all(docker_box, servers), DIFFERENT)
 
 
 def test_under_gvisor(engines, attack_dir, scratch, servers):
     if not engines.has_runsc:
         pytest.skip("runsc is not installed")
     box = make_docker_box(engines.docker.host, attack_dir, scratch, GLOVEBOX_RUNTIME="runsc")
-    box.weaker = ["landlock"]
-    attacks = run_all(box, servers)
-    assert not [name for name, attack in attacks.items() if not attack.steps]
+    box.weaker = ["pids"]
+    # Sockets full of sockets fill the memory of gVisor's kernel, which is the box's own.
+    assert box.attack("socket_options").result.verdict == "memory"
+    check(run_all(box, servers, [name for name in ATTACKS if name != "socket_options"]), IN_GVISOR)
 
 
 def test_the_differences_are_documented():

@@ -109,10 +109,14 @@ static void say_isolation(const struct container_request *request, struct contro
         controls_say(c, CONTROL_CLEANUP, CONTROL_ENFORCED, "the engine kills and removes the container");
 }
 
-static void say_apparmor(const struct engine *e, const struct container_plan *plan, struct controls *c)
+static void say_apparmor(const struct container_request *request, const struct container_plan *plan, struct controls *c)
 {
+        const struct engine *e = request->engine;
+
         if (plan->apparmor)
                 controls_say(c, CONTROL_APPARMOR, CONTROL_ENFORCED, "the profile " CONTAINER_APPARMOR);
+        else if (runtime_is_gvisor(e, request->policy))
+                controls_say(c, CONTROL_APPARMOR, CONTROL_OFF, "gVisor's kernel has none");
         else if (e->podman)
                 controls_say(c, CONTROL_APPARMOR, CONTROL_OFF, "Podman is left to its own profile");
         else if (!e->apparmor)
@@ -196,7 +200,7 @@ int container_controls(const struct container_request *request, const struct con
         say_landlock(request, landlock_abi(), ret);
         say_limits(request->engine, request->policy, ret);
         say_runtime(request, ret);
-        say_apparmor(request->engine, plan, ret);
+        say_apparmor(request, plan, ret);
         return controls_check(request->engine, request->policy, ret, err);
 }
 

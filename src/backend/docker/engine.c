@@ -260,7 +260,7 @@ static struct {
         struct engine engine;
         gb_error failure;
         int result;
-        uint64_t failed_usec;
+        uint64_t tried_usec;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
 /* The lock is held, but for the attempt itself. */
@@ -280,20 +280,22 @@ static void try_open(void)
         if (r == 0)
                 shared.engine = e;
         shared.failure = failure;
-        shared.failed_usec = monotonic_usec();
+        shared.tried_usec = monotonic_usec();
         pthread_cond_broadcast(&shared.ended);
 }
 
-int engine_shared(const struct engine **ret, gb_error *err)
+int engine_shared(struct engine *ret, gb_error *err)
 {
         pthread_mutex_lock(&shared.lock);
         while (!shared.is_open && !shared.has_failed && shared.is_opening)
                 pthread_cond_wait(&shared.ended, &shared.lock);
-        if (!shared.is_open && !shared.is_opening && (!shared.has_failed || monotonic_usec() - shared.failed_usec >= ENGINE_RETRY_USEC))
+        uint64_t age = monotonic_usec() - shared.tried_usec;
+        bool again = shared.is_open ? age >= ENGINE_FACTS_USEC : !shared.has_failed || age >= ENGINE_RETRY_USEC;
+        if (again && !shared.is_opening)
                 try_open();
         int r = shared.is_open ? 0 : shared.result;
         if (shared.is_open)
-                *ret = &shared.engine;
+                *ret = shared.engine;
         else if (err)
                 *err = shared.failure;
         pthread_mutex_unlock(&shared.lock);

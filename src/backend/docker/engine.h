@@ -45,9 +45,9 @@ int engine_address(struct engine *ret, gb_error *err);
  * the socket, not an engine, too old (API below 1.40). */
 int engine_open(struct engine *ret, gb_error *err);
 
-/* The engine of this process, opened by the first who asks and kept. A failure is answered to all for ENGINE_RETRY_USEC, and while somebody tries again.
- * *ret stays as it is until the process ends. Any thread. */
-int engine_shared(const struct engine **ret, gb_error *err);
+/* The engine of this process, opened by the first who asks, and again after ENGINE_FACTS_USEC. A failure is answered to all for ENGINE_RETRY_USEC, and while
+ * somebody tries again. Any thread. */
+int engine_shared(struct engine *ret, gb_error *err);
 
 /* target, here and below: path and query, encoded, without the version of the API: "/containers/json?all=1". */
 

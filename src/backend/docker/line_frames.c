@@ -178,6 +178,13 @@ static int take_credit(struct backend_program *p, const struct wire_frame *f, gb
         return 0;
 }
 
+/* Nobody reads it inside any more. */
+static void end_source(struct backend_program *p, uint16_t stream)
+{
+        p->sources[stream].credit = 0;
+        p->sources[stream].fd = safe_close(p->sources[stream].fd);
+}
+
 static int take_answer(struct backend_program *p, const struct wire_frame *f, const char *payload, gb_error *why)
 {
         switch (f->type) {
@@ -226,7 +233,7 @@ static int take_of_program(struct line *l, const struct wire_frame *f, const cha
         else if (f->type == WIRE_EOF && f->stream >= WIRE_STDOUT && f->stream <= WIRE_CONTROL && !p->ended)
                 r = queue_add(p, ENTRY_EOF, f->stream, NULL, 0) < 0 ? error_set(why, GB_E_LOST, ENOMEM, "out of memory") : 0;
         else if (f->type == WIRE_SHUT && f->stream < WIRE_STREAMS_MAX)
-                p->sources[f->stream].credit = 0;
+                end_source(p, f->stream);
         else if (f->type >= WIRE_STARTED && f->type <= WIRE_ENDED)
                 r = take_answer(p, f, payload, why);
         else

@@ -89,7 +89,10 @@ int plan_container(const struct container_request *request, struct container_pla
 {
         const struct policy *policy = request->policy;
 
-        *ret = (struct container_plan){.apparmor = request->engine->apparmor && !request->engine->podman && apparmor_is_loaded(CONTAINER_APPARMOR) == 1};
+        *ret = (struct container_plan){
+                .apparmor = request->engine->apparmor && !request->engine->podman && !runtime_is_gvisor(request->engine, policy) &&
+                            apparmor_is_loaded(CONTAINER_APPARMOR) == 1,
+        };
         if (request->uid == 0 || request->gid == 0)
                 return error_set(err, GB_E_UNENFORCEABLE, EPERM, "a container is never run as root: uid %u, gid %u", (unsigned)request->uid,
                                  (unsigned)request->gid);

@@ -108,23 +108,23 @@ static bool explain_end(void *data, bool engine_lost, gb_error *why)
 int session_docker_admit(const struct policy *policy, struct controls *ret, gb_error *err)
 {
         _cleanup_free_ struct container_plan *plan = calloc(1, sizeof(*plan));
-        const struct engine *engine;
+        struct engine engine;
 
         int r = plan ? engine_shared(&engine, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r < 0)
                 return r;
         struct container_request request = {
-                .engine = engine, .policy = policy, .image = "", .session = "", .uid = ADMITTED_UID, .gid = ADMITTED_UID,
+                .engine = &engine, .policy = policy, .image = "", .session = "", .uid = ADMITTED_UID, .gid = ADMITTED_UID,
         };
         return container_controls(&request, plan, ret, err);
 }
 
 void session_docker_sweep(void)
 {
-        const struct engine *engine;
+        struct engine engine;
 
         if (engine_shared(&engine, NULL) == 0)
-                (void)container_sweep(engine, NULL);
+                (void)container_sweep(&engine, NULL);
 }
 
 /* ---- opening ---- */
@@ -277,7 +277,7 @@ static int open_container(struct backend_session *s, const struct session_reques
 
 int session_docker_open(const struct session_request *q, struct controls *ret_controls, struct backend_session **ret, gb_error *err)
 {
-        const struct engine *engine;
+        struct engine engine;
         struct session_paths paths = {0};
 
         int r = refuse_what_it_cannot(q, err);
@@ -288,7 +288,7 @@ int session_docker_open(const struct session_request *q, struct controls *ret_co
         struct backend_session *s = calloc(1, sizeof(*s));
         if (!s)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        *s = (struct backend_session){.engine = *engine, .pidfd = -1, .workspace = -1, .stats_lock = PTHREAD_MUTEX_INITIALIZER};
+        *s = (struct backend_session){.engine = engine, .pidfd = -1, .workspace = -1, .stats_lock = PTHREAD_MUTEX_INITIALIZER};
         memset(&s->counters, -1, sizeof(s->counters));
         if (q->workspace_fd >= 0)
                 s->workspace = fcntl(q->workspace_fd, F_DUPFD_CLOEXEC, 3);

@@ -91,6 +91,9 @@ int value_load(const char *data, size_t size, json_t **ret, const char **why)
         json_error_t error;
         json_t *value = json_parse(data, size, JSON_REJECT_DUPLICATES, &error);
 
+        /* Podman's statistics have had counters below zero, which it writes as numbers near 2^64. */
+        if (!value && json_error_code(&error) == json_error_numeric_overflow)
+                value = json_parse(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
         if (value) {
                 *ret = value;
                 return 0;

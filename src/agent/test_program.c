@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the test lets the agent start, under the filter and the limits of a program, which a sanitizer does not survive. */
+#include "agent/wire.h"
+#include "base/macro.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Answers on its control channel. */
+static _noreturn_ void echo(void)
+{
+        char bytes[65536];
+
+        for (;;) {
+                union {
+                        char space[CMSG_SPACE(sizeof(int))];
+                        struct cmsghdr align;
+                } control;
+                struct iovec iov = {bytes, sizeof(bytes)};
+                struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof(control.space)};
+                ssize_t n = recvmsg(WIRE_CONTROL_FD, &m, 0);
+                if (n <= 0)
+                        _exit(9);
+                if (CMSG_FIRSTHDR(&m)) { /* what comes through the pipe is answered instead */
+                        int fd;
+                        size_t size = 0;
+                        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+                        while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+                                size += (size_t)n;
+                        close(fd);
+                        n = snprintf(bytes, sizeof(bytes), "%zu bytes", size);
+                } else if (bytes[0] == 'q') { /* twice as much output first */
+                        for (int i = 0; i < 2; i++)
+                                (void)!write(1, bytes, (size_t)n);
+                } else if (bytes[0] == 'o') { /* output first */
+                        (void)!write(1, bytes, (size_t)n);
+                        (void)!write(2, bytes, (size_t)n);
+                }
+                (void)!write(WIRE_CONTROL_FD, bytes, (size_t)n);
+        }
+}
+
+static void *leave_later(void *unused)
+{
+        usleep(50000);
+        (void)!write(1, "later", 5);
+        _exit(4);
+}
+
+static _noreturn_ void leave_first(void)
+{
+        pthread_t thread;
+
+        pthread_create(&thread, NULL, leave_later, NULL);
+        pthread_exit(NULL);
+}
+
+int main(int argc, char **argv)
+{
+        if (argc > 1 && strcmp(argv[1], "leave") == 0)
+                leave_first();
+        echo();
+}
