@@ -229,6 +229,8 @@ class Engine:
             self.process.wait()
         # Its containerd follows it; a new engine must not meet that one.
         wait_until(lambda: not is_alive(self.pid) and not [p for p in started_from(self.directory) if name_of(p) == "containerd"], 5)
+        # Where process 1 reaps nobody its number looks as if it were alive, and the new engine would wait for it.
+        (self.directory / "exec/containerd/containerd.pid").unlink(missing_ok=True)
 
     def stop(self):
         """The orderly end; then what did not follow. Complains when something stays."""

@@ -113,6 +113,7 @@ int facts_hello(struct wire_hello *ret)
                 .landlock_abi = (uint32_t)landlock_abi(),
         };
         struct utsname names;
+        struct stat st;
 
         int r = read_status(&h);
         if (r < 0)
@@ -123,6 +124,10 @@ int facts_hello(struct wire_hello *ret)
         snprintf(h.version_text, sizeof(h.version_text), "%s", names.version);
         if (file_read_at(AT_FDCWD, "/proc/self/attr/current", h.apparmor, sizeof(h.apparmor)) < 0)
                 h.apparmor[0] = '\0';
+        if (stat(AGENT_WORKSPACE, &st) == 0) {
+                h.workspace_dev = st.st_dev;
+                h.workspace_ino = st.st_ino;
+        }
         *ret = h;
         return 0;
 }

@@ -86,6 +86,7 @@ struct wire_hello {
         uint32_t root_writable;         /* 1: / is not mounted read-only */
         uint32_t is_gvisor;             /* 1: the kernel says so in its log (syslog(2)), which Linux's would not let us read */
         uint32_t landlock_abi;
+        uint64_t workspace_dev, workspace_ino; /* of AGENT_WORKSPACE */
         char release[65], version_text[65]; /* of uname() */
         char apparmor[64];              /* /proc/self/attr/current; empty: none */
 };

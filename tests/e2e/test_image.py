@@ -353,7 +353,7 @@ def test_engine_build(own_box, engine):
 
 def test_engine_image_is_prepared(engine, engines):
     """glovebox-python, as the fixture built it by this command: user, directories, tools."""
-    body = {"Image": "glovebox-python", "Cmd": ["sh", "-c", "id -u; stat -c '%u %a' /sandbox /workspace /tmp/sandbox; command -v curl git ps python3 | wc -l"],
+    body = {"Image": "glovebox-python", "Cmd": ["sh", "-c", "id -u; stat -c '%u %a' /sandbox /workspace /tmp/sandbox; for c in curl git ps python3; do command -v $c; done | wc -l"],
             "HostConfig": {"NetworkMode": "none", "Ulimits": [{"Name": "nproc", "Soft": 512, "Hard": 512}, {"Name": "nofile", "Soft": 256, "Hard": 256}]}}
     status, made = engine.ask("POST", "/containers/create", body)
     assert status == 201, made

@@ -236,6 +236,20 @@ static int open_line(struct backend_session *s, gb_error *err)
         return line_open(&s->line, fd, &early, &owner, err);
 }
 
+/* An engine mounts by path: whether that was still the directory we have open, only the inside can tell. gVisor's numbers are its own. */
+static int check_workspace(const struct backend_session *s, gb_error *err)
+{
+        const struct wire_hello *hello = &s->line.hello;
+        struct stat st;
+
+        if (s->workspace < 0 || hello->is_gvisor)
+                return 0;
+        if (fstat(s->workspace, &st) == 0 && st.st_ino == hello->workspace_ino && st.st_dev == hello->workspace_dev)
+                return 0;
+        return error_set(err, GB_E_UNENFORCEABLE, ESTALE, "the workspace in the container is not the directory that was named: somebody has moved it meanwhile, or the "
+                                                          "engine sees other directories than this process");
+}
+
 static void watch_process(struct backend_session *s, const struct policy *policy)
 {
         s->counted = counters_open(&s->counters, s->container.pid, s->container.id) == 0;
@@ -270,6 +284,8 @@ static int open_container(struct backend_session *s, const struct session_reques
                 r = line_greet(&s->line, err);
         if (r == 0)
                 r = container_check_hello(&request, &s->line.hello, controls, err);
+        if (r == 0)
+                r = check_workspace(s, err);
         if (r == 0)
                 watch_process(s, q->policy);
         return r;
