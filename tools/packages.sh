@@ -11,11 +11,11 @@ die() {
 build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev libedit-dev python3-dev libsqlite3-dev libssl-dev libarchive-dev"
 declare -A packages=(
         [build]="$build"
-        [test]="$build libcmocka-dev clang python3 python3-pytest python3-numpy python3-pandas python3-matplotlib util-linux python3-pip python3-setuptools python3-wheel python3-venv mypy openssl curl docker.io"
+        [test]="$build libcmocka-dev clang python3 python3-pytest python3-numpy python3-pandas python3-matplotlib util-linux python3-pip python3-setuptools python3-wheel python3-venv mypy openssl curl docker.io podman runsc runc mmdebstrap apparmor"
         [lint]="$build libcmocka-dev clang git clang-tidy cppcheck shellcheck codespell mandoc"
         [fmt]="clang-format"
         [fuzz]="$build libcmocka-dev clang"
-        [bench]="$build python3 bubblewrap firejail runc docker.io"
+        [bench]="$build python3 bubblewrap firejail runc docker.io podman runsc mmdebstrap apparmor"
         [soak]="$build python3 python3-pytest"
         [vm]="$build qemu-system-x86 e2fsprogs python3 apparmor"
         [demo]="$build python3 python3-matplotlib"

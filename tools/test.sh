@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # ./dev test: builds with gcc, with clang (where a warning is an error), with sanitizers, and once with
-# layers that can be switched off; then runs the unit tests, the end to end tests, the attacks, and a short soak.
+# layers that can be switched off; then runs the unit tests, the end to end tests, the attacks, the conformance of the backends, and a short soak.
+# A Docker Engine and a Podman service are started for it in the background, and stopped at its end whatever happens.
 # Every part runs even when an earlier one failed. The last line is 'N passed, N failed, N skipped'.
 set -uo pipefail
 
@@ -125,6 +126,23 @@ test_sessions_sanitized() {
                 test_python "sessions, sanitizers" build-asan tests/e2e/test_sessions_python.py tests/e2e/test_sessions_files.py -k 'not user'
 }
 
+# The engines for the suites that need some: only root can have them. Where they are not installed the tests skip and say so.
+engines_begin() {
+        [ "$(id -u)" -eq 0 ] || return 0
+        GLOVEBOX_TEST_ENGINES=$(mktemp -d /var/tmp/gb-engines.XXXXXX)
+        export GLOVEBOX_TEST_ENGINES
+        trap engines_end EXIT
+        GLOVEBOX="$PWD/build/src/cli/glovebox" "$python" tests/engines.py start "$GLOVEBOX_TEST_ENGINES" >build/dev.engines.log 2>&1 &
+        engines=$!
+}
+
+engines_end() {
+        [ -n "${GLOVEBOX_TEST_ENGINES:-}" ] || return 0
+        wait "$engines"
+        "$python" tests/engines.py stop "$GLOVEBOX_TEST_ENGINES"
+        unset GLOVEBOX_TEST_ENGINES
+}
+
 # Packages of others that ours is tried with, from PyPI. They are fetched while the builds and the first tests run.
 others_begin() {
         {
@@ -188,6 +206,7 @@ finish() {
 
 test_build gcc || finish
 others_begin
+engines_begin
 builds_begin
 test_unit gcc build
 
@@ -198,10 +217,9 @@ test_python "Python SDK" build tests/sdk
 wait "$builds"
 test_build layers || true
 test_python "attacks" build tests/escape
+test_python "conformance" build tests/conformance
 test_compat
 test_soak
-test_soak_server server --minutes 0.4
-test_soak_server kills --points 10
 test_examples
 
 if test_build asan; then
