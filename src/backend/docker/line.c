@@ -501,15 +501,19 @@ int line_open(struct line *l, int fd, const struct buffer *early, const struct l
         return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot start a thread for the container: %s", strerror(-r)) : 0;
 }
 
-void line_close(struct line *l)
+void line_quiet(struct line *l)
 {
         pthread_mutex_lock(&l->lock);
         l->closing = true;
         pthread_mutex_unlock(&l->lock);
-        if (l->has_thread) {
-                line_wake(l);
+        line_wake(l);
+}
+
+void line_close(struct line *l)
+{
+        line_quiet(l);
+        if (l->has_thread)
                 pthread_join(l->thread, NULL);
-        }
         gb_error why = {0};
         error_set(&why, GB_E_LOST, ESRCH, "the session was closed");
         pthread_mutex_lock(&l->lock);

@@ -98,6 +98,8 @@ struct line {
 int line_open(struct line *l, int fd, const struct buffer *early, const struct line_owner *owner, gb_error *err);
 /* Waits for the agent's first word. */
 int line_greet(struct line *l, gb_error *err);
+/* What happens to the container from here on is its owner's doing: nobody looks for reasons. */
+void line_quiet(struct line *l);
 /* Ends the thread, and all programs for those who hold them. The container is the caller's affair. */
 void line_close(struct line *l);
 

@@ -326,6 +326,8 @@ void session_docker_free(struct backend_session *s)
 {
         if (!s)
                 return;
+        if (s->has_line)
+                line_quiet(&s->line);
         if (s->created)
                 (void)end_container(s);
         if (s->has_line)
