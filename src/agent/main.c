@@ -118,8 +118,11 @@ int main(void)
                 slots[SLOT_IN] = (struct pollfd){link_can_answer() ? STDIN_FILENO : -1, POLLIN, 0};
                 slots[SLOT_OUT] = (struct pollfd){STDOUT_FILENO, link_is_waiting() ? POLLOUT : 0, 0};
                 slots[SLOT_CHILDREN] = (struct pollfd){children, POLLIN, 0};
-                if (poll(slots, SLOT_FIRST + n, timeout) < 0)
+                if (poll(slots, SLOT_FIRST + n, timeout) < 0) {
+                        /* The code can take our descriptors away (prlimit): who hears nothing of the host's end must not stay. */
+                        check(errno == EINTR ? 0 : -errno, "wait for anything");
                         continue;
+                }
                 if (slots[SLOT_OUT].revents & (POLLERR | POLLHUP))
                         give_up(-EPIPE, "send anything to glovebox");
                 programs_serve(slots + SLOT_FIRST, n);

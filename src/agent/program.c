@@ -241,12 +241,13 @@ static void end_strays(void)
         uint64_t now = monotonic_usec();
         bool late = now > strays_usec + KILL_WAIT_USEC;
 
-        if (tree_read(&tree) < 0)
-                return;
+        bool blind = tree_read(&tree) < 0;
+        if (blind)
+                tree.n = 0;
         tree_mark(&tree, getpid(), own_processes(false));
         spare_owned();
         (void)tree_signal(&tree, SIGKILL, NULL);
-        size_t left = 0;
+        size_t left = blind; /* somebody may be there */
         for (size_t i = 0; i < tree.n; i++)
                 left += tree.tasks[i].below == 1; /* the dead, too: they are reaped in a moment */
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX && (left == 0 || late); i++) {

@@ -89,13 +89,15 @@ static void reap(const struct supervisor *s)
                         (void)waitpid(tree.tasks[i].pid, NULL, WNOHANG);
 }
 
-/* How many there are that are the program's. */
+/* How many there are that are the program's. Who cannot be counted is alive: end_tree() gives up on it in time. */
 static size_t look(const struct supervisor *s)
 {
         size_t alive = 0;
 
-        if (tree_read(&tree) < 0)
-                return 0;
+        if (tree_read(&tree) < 0) {
+                tree.n = 0;
+                return 1;
+        }
         tree_mark(&tree, getpid(), no_stops);
         for (size_t i = 0; i < tree.n; i++) {
                 struct task *task = &tree.tasks[i];

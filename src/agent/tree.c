@@ -48,25 +48,28 @@ static bool parse_stat(char *text, struct task *task)
         return true;
 }
 
-static void read_task(struct tree *t, const char *name)
+/* 0, also when it is gone. The code may have taken our descriptors away (prlimit): who cannot look must not say that nobody is there. */
+static int read_task(struct tree *t, const char *name)
 {
         struct task *task = &t->tasks[t->n];
         char path[32], text[1024];
 
         if (t->n == TREE_TASKS_MAX || strlen(name) > 10)
-                return;
+                return 0;
         snprintf(path, sizeof(path), "%s/stat", name);
         int fd = openat(t->proc, path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
-                return; /* gone */
+                return errno == ENOENT || errno == ESRCH ? 0 : -errno;
         ssize_t n = read(fd, text, sizeof(text) - 1);
+        int r = n < 0 && errno != ESRCH ? -errno : 0;
         close(fd);
         if (n <= 0)
-                return;
+                return r;
         text[n] = '\0';
         *task = (struct task){.pid = (pid_t)strtol(name, NULL, 10), .below = -1};
         if (parse_stat(text, task))
                 t->n++;
+        return 0;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -80,23 +83,27 @@ int tree_read(struct tree *t)
 {
         _Alignas(struct entry) char entries[8192];
         bool sorted = true;
+        int r = 0;
         long n;
 
         t->n = 0;
         if (lseek(t->proc, 0, SEEK_SET) < 0)
                 return -errno;
-        while ((n = syscall(SYS_getdents64, t->proc, entries, sizeof(entries))) > 0)
-                for (long at = 0; at < n;) {
+        while (r == 0 && (n = syscall(SYS_getdents64, t->proc, entries, sizeof(entries))) != 0) {
+                if (n < 0)
+                        return -errno;
+                for (long at = 0; r == 0 && at < n;) {
                         const struct entry *e = (const struct entry *)(entries + at);
                         if (e->name[0] >= '1' && e->name[0] <= '9')
-                                read_task(t, e->name);
+                                r = read_task(t, e->name);
                         at += e->size;
                 }
+        }
         for (size_t i = 1; i < t->n && sorted; i++)
                 sorted = t->tasks[i - 1].pid < t->tasks[i].pid;
         if (!sorted) /* Linux lists them in order */
                 qsort(t->tasks, t->n, sizeof(t->tasks[0]), by_pid);
-        return n < 0 ? -errno : 0;
+        return r;
 }
 
 static struct task *find(struct tree *t, pid_t pid)

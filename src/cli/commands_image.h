@@ -37,6 +37,8 @@ static const struct option image_list_options[] = {
 };
 
 static const struct option image_rm_options[] = {
+        ROW_IMAGE_BACKEND("native: from the store; docker: from the engine, with what was made of it for containers"),
+        ROW_POLICY,
         ROW_JSON("print the names of those that were removed as one object"),
         ROW_HELP,
 };

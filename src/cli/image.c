@@ -33,9 +33,9 @@ int image_report(const struct arguments *a, const json_t *about)
         char size[HUMAN_TEXT_MAX];
         json_int_t entries = json_integer_value(json_object_get(about, "entries")), skipped = json_integer_value(json_object_get(about, "skipped"));
 
+        buffer_init(&text, TEXT_BYTES_MAX);
         if (arguments_has(a, OPT_JSON))
                 return output_json(about);
-        buffer_init(&text, TEXT_BYTES_MAX);
         (void)buffer_printf(&text, "%s: %s", json_string_value(json_object_get(about, "name")), human_json_size(json_object_get(about, "bytes"), size));
         if (entries > 0)
                 (void)buffer_printf(&text, ", %" JSON_INTEGER_FORMAT " files and directories", entries);
@@ -54,8 +54,9 @@ static int print_names(const json_t *list)
         size_t i;
 
         buffer_init(&text, TEXT_BYTES_MAX);
-        json_array_foreach(list, i, item)
+        json_array_foreach(list, i, item) {
                 (void)buffer_printf(&text, "%s\n", json_string_value(json_object_get(item, "name")));
+        }
         return output_text(&text);
 }
 
@@ -114,11 +115,14 @@ int command_image_list(const struct command *command, const struct arguments *ar
 int command_image_rm(const struct command *command, const struct arguments *arguments)
 {
         _cleanup_json_ json_t *removed = json_array();
+        _cleanup_policy_ struct policy *policy = NULL;
         gb_error err = {0};
         int r = arguments->n_words > 0 ? 0 : error_set(&err, GB_E_USAGE, 0, "give the names of images; 'glovebox image list' shows them");
 
+        if (r == 0)
+                r = settings_policy(&command->options, arguments, &policy, &err);
         for (size_t i = 0; r == 0 && i < arguments->n_words; i++) {
-                r = image_store_remove(arguments->words[i], &err);
+                r = policy->backend == BACKEND_DOCKER ? image_engine_remove(arguments->words[i], &err) : image_store_remove(arguments->words[i], &err);
                 if (r == 0)
                         json_array_append_new(removed, json_string(arguments->words[i]));
         }

@@ -24,6 +24,8 @@ void image_progress(void *data, uint64_t bytes);
 /* By the engine. `name` of the image, from the Dockerfile in the directory `recipe`. */
 int image_engine_build(const struct arguments *a, const char *recipe, const char *name, int cancel_fd, json_t **ret, gb_error *err);
 int image_engine_list(json_t **ret, gb_error *err);
+/* With what was made of it for containers. */
+int image_engine_remove(const char *name, gb_error *err);
 
 /* Runs a program of Python in a box that is made of a root directory: 0 when it ends well, else an error with its last words. */
 int image_check(const struct policy *policy, const char *root, const char *program, int cancel_fd, gb_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images of an engine: built from a directory with a Dockerfile, and listed. */
+ * Images of an engine: built from a directory with a Dockerfile, listed, removed. */
 #include "cli/image.h"
 
 #include "backend/docker/container.h"
@@ -106,21 +106,28 @@ static int make_context(const char *recipe, int *ret, uint64_t *ret_size, gb_err
         return 0;
 }
 
-static int describe(const struct engine *e, const char *name, const char *id, json_t **ret, gb_error *err)
+/* Asks about, or for the end of, one image. */
+static int ask_image(const struct engine *e, const char *method, const char *name, const char *rest, int *ret_status, json_t **ret, gb_error *err)
 {
         _cleanup_buffer_ struct buffer target;
-        _cleanup_json_ json_t *answer = NULL;
-        int status;
 
         buffer_init(&target, CLIENT_HEAD_BYTES_MAX);
         int r = buffer_add_string(&target, "/images/");
         if (r == 0)
                 r = client_add_encoded(&target, name, false);
         if (r == 0)
-                r = buffer_add_string(&target, "/json");
+                r = buffer_add_string(&target, rest);
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "out of memory");
-        r = engine_call(e, "GET", target.data, NULL, IMAGES_ANSWER_USEC, &status, &answer, err);
+        return engine_call(e, method, target.data, NULL, IMAGES_ANSWER_USEC, ret_status, ret, err);
+}
+
+static int describe(const struct engine *e, const char *name, const char *id, json_t **ret, gb_error *err)
+{
+        _cleanup_json_ json_t *answer = NULL;
+        int status;
+
+        int r = ask_image(e, "GET", name, "/json", &status, &answer, err);
         if (r < 0)
                 return r;
         if (status != 200)
@@ -151,6 +158,8 @@ int image_engine_build(const struct arguments *a, const char *recipe, const char
         r = engine_stream(&e, "POST", target.data, "application/x-tar", context, size, SILENCE_USEC, cancel_fd, take_line, &b, &status, err);
         (void)sink_finish(&b.out);
         sink_done(&b.out);
+        if (r == -ECANCELED) /* the engine ends the step when we are gone */
+                return error_set(err, GB_E_CONFLICT, ECANCELED, "interrupted");
         if (r < 0)
                 return r;
         if (b.error[0])
@@ -198,23 +207,87 @@ static void add_images(json_t *list, const json_t *image)
         }
 }
 
+static int ask_all(const struct engine *e, json_t **ret, gb_error *err)
+{
+        _cleanup_json_ json_t *answer = NULL;
+        int status;
+
+        int r = engine_call(e, "GET", "/images/json", NULL, IMAGES_ANSWER_USEC, &status, &answer, err);
+        if (r < 0)
+                return r;
+        if (status != 200 || !json_is_array(answer))
+                return engine_refusal(e, status, answer, "the engine does not list its images", err);
+        *ret = TAKE_PTR(answer);
+        return 0;
+}
+
 int image_engine_list(json_t **ret, gb_error *err)
 {
         _cleanup_json_ json_t *answer = NULL;
         struct engine e;
         const json_t *image;
         size_t i;
-        int status;
 
         int r = engine_open(&e, err);
         if (r == 0)
-                r = engine_call(&e, "GET", "/images/json", NULL, IMAGES_ANSWER_USEC, &status, &answer, err);
+                r = ask_all(&e, &answer, err);
         if (r < 0)
                 return r;
-        if (status != 200 || !json_is_array(answer))
-                return engine_refusal(&e, status, answer, "the engine does not list its images", err);
         *ret = json_array();
-        json_array_foreach(answer, i, image)
+        json_array_foreach(answer, i, image) {
                 add_images(*ret, image);
+        }
         return 0;
+}
+
+/* ---- rm ---- */
+
+static int remove_one(const struct engine *e, const char *name, gb_error *err)
+{
+        _cleanup_json_ json_t *answer = NULL;
+        int status;
+
+        int r = ask_image(e, "DELETE", name, "", &status, &answer, err);
+        if (r < 0)
+                return r;
+        return status == 200 ? 0 : engine_refusal(e, status, answer, "the engine does not remove the image", err);
+}
+
+/* What was made of an image for its containers. */
+static int remove_derived(const struct engine *e, const char *base, gb_error *err)
+{
+        _cleanup_json_ json_t *all = NULL;
+        const json_t *image;
+        size_t i;
+
+        int r = ask_all(e, &all, err);
+        json_array_foreach(all, i, image) {
+                const json_t *labels = json_object_get(image, "Labels");
+                const char *of = json_string_value(json_object_get(labels, LABEL_BASE)), *id = json_string_value(json_object_get(image, "Id"));
+                if (r == 0 && of && id && json_object_get(labels, LABEL_RUNNER) && strcmp(of, base) == 0)
+                        r = remove_one(e, id, err);
+        }
+        return r;
+}
+
+int image_engine_remove(const char *name, gb_error *err)
+{
+        _cleanup_json_ json_t *answer = NULL;
+        struct engine e;
+        int status = 0;
+
+        if (!image_name_is_valid(name))
+                return error_set(err, GB_E_USAGE, EINVAL, "%s is not the name of an image", quote(name).text);
+        int r = engine_open(&e, err);
+        if (r == 0)
+                r = ask_image(&e, "GET", name, "/json", &status, &answer, err);
+        if (r < 0)
+                return r;
+        if (status == 404)
+                return error_set(err, GB_E_NOT_FOUND, ENOENT, "there is no image %s at %s; 'glovebox image list --backend docker' shows them", quote(name).text, e.name);
+        const char *id = json_string_value(json_object_get(answer, "Id"));
+        if (status != 200 || !id)
+                return engine_refusal(&e, status, answer, "the engine does not tell of the image", err);
+        r = remove_derived(&e, id, err);
+        return r < 0 ? r : remove_one(&e, name, err);
 }

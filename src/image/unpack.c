@@ -435,8 +435,8 @@ int image_unpack_rest(struct image_unpack *u, struct image_entry *first, gb_erro
 int image_unpack_layer(struct image_unpack *u, int in, gb_error *err)
 {
         _cleanup_free_ struct image_entry *e = malloc(sizeof(*e));
-        struct image_limits most = {.bytes = IMAGE_BYTES_MAX - MIN(u->bytes, (uint64_t)IMAGE_BYTES_MAX),
-                                    .entries = IMAGE_ENTRIES_MAX - MIN(u->entries, (uint64_t)IMAGE_ENTRIES_MAX)};
+        uint64_t bytes = MIN(u->bytes, (uint64_t)IMAGE_BYTES_MAX), entries = MIN(u->entries, (uint64_t)IMAGE_ENTRIES_MAX);
+        struct image_limits most = {.bytes = IMAGE_BYTES_MAX - bytes, .entries = IMAGE_ENTRIES_MAX - entries};
 
         if (!e)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");

@@ -4,7 +4,10 @@ import asyncio
 
 import pytest
 
+from compat_helpers import on_each_backend
 from glovebox.compat.agentcore import ExecutePythonTool, ExecutionContext, troubleshoot
+
+pytestmark = on_each_backend
 
 WHO = ExecutionContext(user_id="u-1", agent_id="a-1")
 

@@ -9,9 +9,11 @@ import time
 
 import pytest
 
-from compat_helpers import BINARY, ROOT
+from compat_helpers import BINARY, ROOT, on_each_backend
 from glovebox.compat import _hide, _screen
 from glovebox.compat.annie import REFUSED_STATUS, execute_python
+
+pytestmark = on_each_backend
 
 
 def test_what_it_returns():

@@ -5,11 +5,13 @@ import secrets
 
 import pytest
 
-from compat_helpers import USER, needs_root
+from compat_helpers import USER, needs_root, on_each_backend
 from glovebox import Client
 from glovebox.compat import dolphin
 from glovebox.compat.dolphin import DockerSandboxExecutor
 from glovebox.errors import ConflictError, UsageError
+
+pytestmark = on_each_backend
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from compat_helpers import BINARY, ROOT
+from compat_helpers import BINARY, ROOT, on_each_backend
+
+pytestmark = on_each_backend
 
 EXPECTED = {
     "annie": ["0 sum: 285 picture", "refused: line 1 names '.env'", "124"],

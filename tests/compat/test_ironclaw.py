@@ -7,10 +7,12 @@ import threading
 
 import pytest
 
-from compat_helpers import BINARY, ROOT
+from compat_helpers import BINARY, ROOT, on_each_backend
 from glovebox.compat import ironclaw
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
 from glovebox.errors import UsageError
+
+pytestmark = on_each_backend
 
 
 @pytest.fixture

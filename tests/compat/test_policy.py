@@ -2,8 +2,11 @@
 """A code-generating agent with a policy file."""
 import pytest
 
+from compat_helpers import on_each_backend
 from glovebox.compat.policy import ContainerManager, SandboxExecutor
 from glovebox.errors import PolicyError, UnenforceableError
+
+pytestmark = on_each_backend
 
 CONFIG = """
 cpu_count: 1

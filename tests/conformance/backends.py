@@ -31,6 +31,7 @@ CANNOT = {
     "compat_calls": {"runsc": "gVisor knows no 32-bit calls: they fail, and kill nobody"},
     "inodes": {"podman": "it knows no number of files for a tmpfs", "runsc": "nor does gVisor"},
     "pids": {"runsc": "its control says weaker"},
+    "statx": {"runsc": "Debian's answers EINVAL to the statx of `ls` and `stat`, without glovebox too"},
     "runtime": {"native": "there is no engine to choose one of", "podman": "its service ignores the field"},
 }
 

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import pytest
+from backends import can
 from server import in_threads
 
 HERE = pathlib.Path(__file__).resolve().parent / "programs"
@@ -17,6 +18,8 @@ INTERPRETERS = {"python": ("/usr/bin/python3", "main.py"), "bash": ("/bin/bash",
 OWN_DIRECTORY = {"python": "import os; os.mkdir({0!r}); os.chdir({0!r})\n", "bash": "mkdir {0} && cd {0}\n", "sh": "mkdir {0} && cd {0}\n", "perl": "mkdir '{0}'; chdir '{0}';\n"}
 ENVIRON = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
 HOST_UID = 1000
+# Programs that need what not every backend can.
+NEED = {"umask": "statx", "split and join": "statx", "files and sizes": "statx"}
 GROUPS = sorted(p.stem for p in HERE.glob("*.txt"))
 
 
@@ -77,6 +80,9 @@ def test_as_on_the_host(backend, group):
             found += in_threads([lambda p=p: run(p) for p in pair if p])
         found += [run(p) for p in programs(group)[len(found):]]
     for program, (stdout, status, _), result in zip(programs(group), expected, found):
+        need = NEED.get(program.name)
+        if need and not can(need, backend.name) and "Invalid argument" in result["stderr"]:
+            continue
         if (result["stdout"], result["exit_code"]) != (stdout, status):
             wrong.append(f"{program.name}: {result['stdout'][-500:]!r} {result['exit_code']} {result['verdict']['kind']} {result['stderr'][-300:]!r}, on the host {stdout[-500:]!r} {status}")
     assert not wrong, "\n".join(wrong)

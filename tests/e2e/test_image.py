@@ -135,7 +135,7 @@ def test_names_and_words(store):
 
     assert store.bring(tar(entry("x", b"1")), "work:latest").returncode == 0
     for verb in (["rm"], ["export"]):
-        result = store.call(*verb, "wrok")
+        result = store.call(*verb, "wurk")
         assert result.returncode == 113 and b"did you mean 'work'" in result.err, result.explain()
     assert store.call("list", "-q").out == b"work\n" and b"NAME" in store.call("list").out
     assert store.call("export", "work", "--json").returncode == 110

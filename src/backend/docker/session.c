@@ -95,7 +95,7 @@ static bool explain_end(void *data, bool engine_lost, gb_error *why)
                 error_set(why, GB_E_LOST, EPIPE, "the engine has gone: %.300s", unknown.message);
         } else if (r == 0 && running) {
                 (void)end_container(s);
-        } else if (r == 0 && code != 0 && !oom) {
+        } else if (r == 0 && code > 0 && !oom) {
                 error_set(why, GB_E_LOST, EPIPE, "the container has ended with status %d%s%s", code, s->line.last_words[0] ? ": " : "", s->line.last_words);
         }
         return oom;
