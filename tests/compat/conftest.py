@@ -11,6 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "sdk/python/src"))
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(what): a row of compat_helpers.CANNOT")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def private_server(nothing_left_at_the_end, tmp_path_factory):
     """No server but the one that the SDK starts for this interpreter."""
@@ -43,7 +47,9 @@ def backend(request, private_server):
     """Chosen by the environment, as people do it; the private server begins anew with it."""
     from glovebox import _private
     if request.param == "native":
-        yield request.param
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GLOVEBOX_BACKEND", "native")
+            yield request.param
         return
     engine = request.getfixturevalue("docker")
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from compat_helpers import BINARY, ROOT, on_each_backend
+from compat_helpers import BINARY, CANNOT, ROOT, identity, needs_root, on_each_backend
 from glovebox.compat import _hide, _screen
 from glovebox.compat.annie import REFUSED_STATUS, execute_python
 
@@ -55,7 +55,7 @@ def test_nothing_of_the_host_is_there(tmp_path):
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, backend):
     place = tmp_path / "project"
     (place / "src/deep").mkdir(parents=True)
     (place / "data.csv").write_text("a,b\n")
@@ -64,6 +64,7 @@ def project(tmp_path):
     (place / "src/deep/ok.txt").write_text("fine\n")
     (place / ".env").write_text("# comment\nexport PASSWORD='correct horse battery'\nSHORT=abc\n")
     os.chmod(place / "data.csv", 0o600)
+    os.chown(place / "data.csv", identity(backend), -1)
     return place
 
 
@@ -79,9 +80,12 @@ def test_a_project_without_credentials_is_one_mount(tmp_path):
     assert _hide.visible(tmp_path, "/project") == [(str(tmp_path), "/project")]
 
 
-def test_files_of_the_caller_are_readable_for_an_ordinary_user(project):
-    """As root and as the user alike: this is the caller's own file of mode 0600."""
-    assert oct((project / "data.csv").stat().st_mode & 0o777) == "0o600" and (project / "data.csv").stat().st_uid == os.geteuid()
+@needs_root
+def test_files_of_root(project, backend):
+    """Of mode 0600. The native backend maps who runs inside to the caller."""
+    (project / "src/main.py").chmod(0o600)
+    answer = execute_python("print(open('/project/src/main.py').read())", project=project)
+    assert answer["stdout"] == "print(1)\n\n" if backend not in CANNOT["files of root"] else "PermissionError" in answer["stderr"], answer
 
 
 @pytest.mark.parametrize("code", ["open('.env').read()", "print(open('/home/u/.env.local').read())", "from dotenv import load_dotenv", "open('/root/.ssh/id_rsa')",

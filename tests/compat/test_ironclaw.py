@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from compat_helpers import BINARY, ROOT, on_each_backend
+from compat_helpers import BINARY, ROOT, identity, on_each_backend
 from glovebox.compat import ironclaw
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
 from glovebox.errors import UsageError
@@ -60,9 +60,9 @@ def test_stop_cleans_up_and_files_stay(manager):
     assert all(session.id != box.id for session in box.client.sessions())
 
 
-def test_files_belong_to_the_caller(manager):
+def test_files_belong_to_the_caller(manager, backend):
     manager.get_or_create_container().run("touch /workspace/mine", language="bash")
-    assert (manager.workspace / "mine").stat().st_uid == os.geteuid()
+    assert (manager.workspace / "mine").stat().st_uid == identity(backend)
 
 
 def test_a_workspace_that_cannot_be(tmp_path):

@@ -335,6 +335,11 @@ def recipe(box, text):
     return place
 
 
+def derived(engine):
+    """Ids of the images that were made of others for containers."""
+    return {image["Id"] for image in engine.ask("GET", "/images/json")[1] if "org.glovebox.runner" in (image.get("Labels") or {})}
+
+
 def test_engine_build(own_box, engine):
     """By the Dockerfile of a directory, with base and name; the engine's list has it."""
     place = recipe(own_box, "ARG BASE=nothing\nFROM ${BASE}\nCOPY data /data\n")
@@ -349,6 +354,25 @@ def test_engine_build(own_box, engine):
         assert quiet.returncode == 0 and quiet.err == b"", quiet.explain()
     finally:
         engine.ask("DELETE", "/images/images-test:1?force=1")
+
+
+def test_engine_remove(own_box, engine):
+    """An image goes with what was made of it for containers; another one's stays."""
+    place = recipe(own_box, "ARG BASE\nFROM ${BASE}\nLABEL removed=soon\n")
+    for tag in ("images-rm:1", "images-stay:1"):
+        assert by_engine(own_box, engine, "build", "mine", "--directory", place, "--base", base_image.NAME, "--tag", tag, "--network", "none", "-q").returncode == 0
+        place = recipe(own_box, "ARG BASE\nFROM ${BASE}\nLABEL removed=never\n")
+    try:
+        for tag in ("images-rm:1", "images-stay:1"):
+            ran = own_box.call("run", "-q", "--backend", "docker", "--allow-weaker", "runtime,pids", "--image", tag, "-c", "print(1)", environ={"DOCKER_HOST": engine.host})
+            assert ran.out == b"1\n", ran.err
+        made = derived(engine)
+        assert by_engine(own_box, engine, "rm", "images-rm:1", "--json").json == {"removed": ["images-rm:1"]}
+        assert not engine.has_image("images-rm:1") and engine.has_image("images-stay:1")
+        assert len(made - derived(engine)) == 1
+        assert by_engine(own_box, engine, "rm", "images-rm:1").returncode == 113
+    finally:
+        by_engine(own_box, engine, "rm", "images-stay:1")
 
 
 def test_engine_image_is_prepared(engine, engines):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import threading
 import time
 import weakref
@@ -23,7 +24,7 @@ from typing import Any, Awaitable, BinaryIO, Callable, List, Optional, Tuple, Ty
 from ._address import Target
 from ._http import NDJSON, AnswerParser, Head, Lines, Request, decode_json
 from ._transport import PIECE, Stream, Transport
-from .errors import CODES, ConnectionFailed, GloveboxError, ProtocolError, QuotaError, TooLargeError, UnavailableError, UsageError, error_from_object
+from .errors import CODES, ConnectionFailed, GloveboxError, ProtocolError, QuotaError, TooLargeError, UnavailableError, UnenforceableError, UsageError, error_from_object
 
 T = TypeVar("T")
 
@@ -309,11 +310,18 @@ class Caller:
         except ProtocolError:
             answer = None
         if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
-            return error_from_object(answer["error"], head.status, head.retry_after)
+            return self._for_this_program(error_from_object(answer["error"], head.status, head.retry_after))
         if head.status in (502, 503, 504) and body:
             return self.failed(f"a proxy answered with status {head.status}", True)
         code = next((code for code, row in CODES.items() if row.status == head.status), None)
         return error_from_object({"code": code, "message": f"the server answered with status {head.status}"}, head.status, head.retry_after)
+
+    def _for_this_program(self, error: GloveboxError) -> GloveboxError:
+        """The server means the operator, by options of the command. Of a private server that is whoever started this program."""
+        weaker = re.search(r"--allow-weaker ([a-z,]+)", error.message) if self.target.private and isinstance(error, UnenforceableError) else None
+        if weaker:
+            error.hint = f"set GLOVEBOX_ALLOW_WEAKER={weaker.group(1)} in the environment before this program starts"
+        return error
 
     async def attempt(self, request: Request, use: Callable[[Exchange], Awaitable[T]], patience: Optional[Patience] = None) -> T:
         """Sends a request, again when that may be, until `use` has got through the answer. An answer that is an error is raised."""

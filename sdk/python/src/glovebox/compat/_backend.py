@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which backend isolates, and what is wrong when it cannot."""
+"""Which backend isolates, and what is wrong when it cannot.
+
+Two look: this module at an engine of this host before anything is done, as an executor is made long before its first box; and the server, which
+knows more (contexts of Docker, its own rights), when it opens a box. What it says comes as the same types.
+"""
 from __future__ import annotations
 
 import errno
 import http.client
 import json
 import os
+import re
 import socket
 import urllib.parse
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Union
 
-from ..errors import GloveboxError
+from .. import AsyncClient, Client, Sandbox
+from .._address import runtime_socket, somebody_listens
+from ..errors import GloveboxError, NotFoundError, UnavailableError
 
 BACKENDS = ("native", "docker")
 DEFAULT_SOCKET = "/var/run/docker.sock"
 ENGINE_SECONDS = 5.0
+RECIPE = "glovebox-python"
+RECIPES = {"python-data": "glovebox-python-data"}  # by template: what an image with the same is built from
+PREPARED_LABEL = "org.glovebox.runner"
+AnyClient = Union[None, Client, AsyncClient]
 
 
 class BackendError(GloveboxError):
@@ -37,27 +48,73 @@ def choose(backend: Optional[str]) -> str:
     return name
 
 
-def require(backend: Optional[str], image: Optional[str]) -> str:
+def require(backend: Optional[str], image: Optional[str], template: Optional[str] = None, client: AnyClient = None) -> str:
     """The backend, when runs can go to it; otherwise says what is wrong, and what to do."""
     name = choose(backend)
-    if name == "docker":
-        check_engine(image)
+    if name == "docker" and _is_private(client):
+        check_engine(image, template)
     return name
 
 
-def box(backend: Optional[str], image: str, template: Optional[str]) -> Dict[str, Any]:
+def box(backend: Optional[str], image: str, template: Optional[str], client: AnyClient = None) -> Dict[str, Any]:
     """What a sandbox is made of, as its arguments. The native backend has templates, an engine images; what these tools call an image is one of an engine."""
-    if require(backend, image) == "docker":
+    if require(backend, image, template, client) == "docker":
         return {"template": None, "backend": "docker", "image": image}
     return {"template": template, "backend": backend or os.environ.get("GLOVEBOX_BACKEND") or None}  # None: as the server's policy has it
 
 
-def engine_socket() -> str:
-    """Where the engine listens: $DOCKER_HOST, or the usual socket."""
-    host = os.environ.get("DOCKER_HOST", f"unix://{DEFAULT_SOCKET}")
+def opened(sandbox: Sandbox, template: Optional[str] = None) -> Sandbox:
+    """The sandbox, open."""
+    try:
+        return sandbox.open()
+    except GloveboxError as error:
+        raise explained(error, template) from error
+
+
+def explained(error: GloveboxError, template: Optional[str] = None) -> GloveboxError:
+    """An error of the server as one of this module's, when it is about an engine."""
+    found = re.match("image not found: ([^ ]+)", error.message) if isinstance(error, NotFoundError) else None
+    if found:
+        return _image_not_found(found.group(1), template)
+    if isinstance(error, UnavailableError) and error.retry_after is None and re.search(r"\bengine\b|\bDocker\b|\bPodman\b", error.message):
+        return DockerNotAvailable(error.message, status=error.status)
+    return error
+
+
+def _is_private(client: AnyClient) -> bool:
+    """Whether the server is, or will be, this program's own: then its engine is this host's."""
+    if client is not None or os.environ.get("GLOVEBOX_SERVER"):
+        return False
+    path = runtime_socket()
+    return path is None or not somebody_listens(path)
+
+
+def _image_not_found(image: str, template: Optional[str]) -> ImageNotFound:
+    recipe = RECIPES.get(template or "", RECIPE)
+    command = f"glovebox image build {recipe} --backend docker" + (f" --tag {image}" if image not in (recipe, f"{recipe}:latest") else "")
+    if recipe != RECIPE:
+        command = f"glovebox image build {RECIPE} --backend docker && {command}"  # which it begins with
+    return ImageNotFound(f"the image {image} is not there", hint=f"build it: {command}")
+
+
+def engine_socket() -> Optional[str]:
+    """Where the engine listens: $DOCKER_HOST, or the usual socket. None: a context of Docker says it, which the server looks up."""
+    host = os.environ.get("DOCKER_HOST")
+    if not host:
+        return None if os.environ.get("DOCKER_CONTEXT") or _has_context() else DEFAULT_SOCKET
     if not host.startswith("unix://"):
         raise DockerNotAvailable(f"the Docker Engine at {host} is not on a unix socket", hint="set DOCKER_HOST=unix:///path/of/docker.sock")
     return host[len("unix://"):]
+
+
+def _has_context() -> bool:
+    place = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
+    try:
+        with open(os.path.join(place, "config.json"), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and bool(found.get("currentContext"))
 
 
 class _Connection(http.client.HTTPConnection):
@@ -77,14 +134,14 @@ def _explain(path: str, error: OSError) -> DockerNotAvailable:
                                   hint="add this user to the group docker (and log in again), or set DOCKER_HOST to a rootless engine")
     if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
         return DockerNotAvailable(f"Docker is not available: no engine listens at {path}",
-                                  hint="start it (systemctl start docker), or set DOCKER_HOST; the native backend needs none")
+                                  hint="start it (systemctl start docker), or set DOCKER_HOST; the native backend needs none (GLOVEBOX_BACKEND=native)")
     return DockerNotAvailable(f"the Docker Engine at {path} does not answer: {error.strerror or error}", hint="docker info tells more")
 
 
-def _ask(path: str, target: str) -> Tuple[int, Any]:
+def _ask(path: str, method: str, target: str) -> Tuple[int, Any]:
     connection = _Connection(path)
     try:
-        connection.request("GET", target)
+        connection.request(method, target)
         answer = connection.getresponse()
         text = answer.read(1 << 20)
     except OSError as error:
@@ -99,14 +156,28 @@ def _ask(path: str, target: str) -> Tuple[int, Any]:
         return answer.status, None
 
 
-def check_engine(image: Optional[str]) -> None:
+def check_engine(image: Optional[str], template: Optional[str] = None) -> None:
     """Whether an engine answers and has the image."""
     path = engine_socket()
-    status, _ = _ask(path, "/_ping")
+    if path is None:
+        return
+    status, _ = _ask(path, "GET", "/_ping")
     if status != 200:
         raise DockerNotAvailable(f"the Docker Engine at {path} is not well: it answers {status}", hint="docker info tells more")
     if image is None:
         return
-    status, _ = _ask(path, f"/images/{urllib.parse.quote(image, safe='/:@')}/json")
-    if status != 200:
-        raise ImageNotFound(f"the image {image} is not there", hint=f"build it: docker build -t {image} images/")
+    status, _ = _ask(path, "GET", f"/images/{urllib.parse.quote(image, safe='/:@')}/json")
+    if status == 404:
+        raise _image_not_found(image, template)
+
+
+def remove_prepared_images() -> int:
+    """Removes what glovebox has made of images for its boxes, as far as no box uses it; how many. The images themselves stay."""
+    path = engine_socket()
+    if path is None:
+        raise BackendError("the engine is one of a Docker context, which is not looked up here", hint="set DOCKER_HOST=unix:///path/of/docker.sock")
+    filters = urllib.parse.quote(json.dumps({"label": [PREPARED_LABEL]}))
+    status, found = _ask(path, "GET", f"/images/json?filters={filters}")
+    if status != 200 or not isinstance(found, list):
+        raise DockerNotAvailable(f"the Docker Engine at {path} does not list its images: it answers {status}", hint="docker info tells more")
+    return sum(_ask(path, "DELETE", f"/images/{urllib.parse.quote(str(image.get('Id')), safe=':')}")[0] == 200 for image in found)

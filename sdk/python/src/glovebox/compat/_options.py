@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional, Union
 from ..errors import UsageError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+CONTAINER_USER = 1000
 CPU_PERIOD = 100_000  # microseconds, of which a quota is a part
 
 
@@ -20,16 +21,31 @@ def check_name(what: str, name: str) -> str:
     return name
 
 
-def directory(path: Union[str, "os.PathLike[str]"]) -> pathlib.Path:
-    """A directory of the caller's, made when it is not there. The error says what to do."""
+def directory(path: Union[str, "os.PathLike[str]"], in_container: bool = False) -> pathlib.Path:
+    """A directory of the caller's, made when it is not there. The error says what to do.
+
+    in_container: it will be that of a container, where nothing is root's: made by root, it is given to the user that code has there."""
     place = pathlib.Path(path).expanduser().absolute()
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _make(place) and in_container and os.geteuid() == 0:
+            os.chown(place, CONTAINER_USER, CONTAINER_USER, follow_symlinks=False)
     except OSError as error:
         raise UsageError(f"the directory {place} cannot be made: {error.strerror}", hint="choose a directory that this user can write to") from error
     if not os.access(place, os.W_OK | os.X_OK):
         raise UsageError(f"the directory {place} is not writable for this user", hint=f"chown or chmod {place}, or choose another one")
     return place
+
+
+def _make(place: pathlib.Path) -> bool:
+    """Whether it was not there."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.mkdir(mode=0o700)
+    except FileExistsError:
+        if not place.is_dir():
+            raise
+        return False
+    return True
 
 
 def limits(*, cpus: Optional[float] = None, pids: Optional[int] = None, tmp: Optional[str] = None, disk: Optional[str] = None,

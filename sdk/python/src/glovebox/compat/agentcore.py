@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -43,7 +44,8 @@ class ToolResult:
 class ExecutePythonTool:
     """Runs Python for an agent; each call in a box of its own.
 
-    use_docker: as in the tool this stands for: code is sealed off. Nothing here runs it otherwise, so False is refused. Whether Docker does it is for `backend`.
+    use_docker: True asks for Docker, unless `backend` or $GLOVEBOX_BACKEND names another one that seals off. Without it, those choose, and native is the
+    default. False would be the bare host, where nothing here runs code: it is refused. image: of the engine.
     """
 
     name = "execute_python"
@@ -55,10 +57,11 @@ class ExecutePythonTool:
         "required": ["code"], "additionalProperties": False,
     }
 
-    def __init__(self, use_docker: bool = True, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None, client: Optional[AsyncClient] = None) -> None:
-        if not use_docker:
+    def __init__(self, use_docker: Optional[bool] = None, *, image: str = IMAGE, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
+                 client: Optional[AsyncClient] = None) -> None:
+        if use_docker is not None and not use_docker:
             raise ValueError("use_docker=False would run code on the bare host: glovebox does not. Leave it out; the native backend needs no Docker")
-        self._template, self._backend, self._client = template, backend, client
+        self._use_docker, self._image, self._template, self._backend, self._client = bool(use_docker), image, template, backend, client
 
     async def execute(self, parameters: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Never raises for what the code does; for wrong parameters and a missing backend the result says what to do."""
@@ -66,9 +69,11 @@ class ExecutePythonTool:
         if wrong:
             return ToolResult(False, "", wrong, {"error_type": "parameters"})
         try:
-            made_of = _backend.box(self._backend, IMAGE, self._template)
+            backend = self._backend or os.environ.get("GLOVEBOX_BACKEND") or ("docker" if self._use_docker else None)
+            made_of = _backend.box(backend, self._image, self._template, self._client)
             return await self._run(made_of, str(parameters["code"]), float(parameters.get("timeout", TIMEOUT_SECONDS)), context)
-        except GloveboxError as error:
+        except GloveboxError as told:
+            error = _backend.explained(told, self._template)
             return ToolResult(False, "", str(error), {"error_type": error.code or "backend", "troubleshooting": troubleshoot(error)})
 
     async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, context: ExecutionContext) -> ToolResult:

@@ -32,13 +32,14 @@ REFUSED_STATUS = _STATUS["blocked"]
 def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout: float = TIMEOUT_SECONDS, memory: str = MEMORY,
                    project: Union[None, str, "os.PathLike[str]"] = None, network: str = "none", env: Optional[Mapping[str, str]] = None,
                    secrets: Sequence[str] = (), blocked_imports: Sequence[str] = _screen.BROWSER_AUTOMATION,
-                   template: Optional[str] = TEMPLATE, backend: Optional[str] = None, client: Optional[Client] = None) -> Dict[str, Any]:
+                   template: Optional[str] = TEMPLATE, image: str = IMAGE, backend: Optional[str] = None, client: Optional[Client] = None) -> Dict[str, Any]:
     """Runs Python and returns {"stdout", "stderr", "returncode"}, with "image_base64" (a PNG) when a plot was drawn.
 
     project: a directory that the code can read at /project, without its credential files. network: "none", or "host" for everything that the
     host can reach. secrets: texts that must neither come in nor go out; those of the project's .env are known without being named.
+    image: of the engine, where that is Docker.
     """
-    made_of = _backend.box(backend, IMAGE, template)
+    made_of = _backend.box(backend, image, template, client)
     place = pathlib.Path(project).expanduser().resolve() if project is not None else None
     known = list(secrets) + (_hide.values_of_env_files(place) if place else [])
     refused = _screen.refusal(code, known, blocked_imports)
@@ -47,7 +48,7 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
     policy = _options.limits(network=network)
     if place is not None:
         policy["mounts"] = [f"{source}:{target}" for source, target in _hide.visible(place, PROJECT)]
-    with Sandbox(**made_of, memory=memory, timeout=timeout, env=env, policy=policy, client=client) as box:
+    with _backend.opened(Sandbox(**made_of, memory=memory, timeout=timeout, env=env, policy=policy, client=client), template) as box:
         return _answer(box.run(code, stdin=stdin if stdin is not None else b""), known)
 
 

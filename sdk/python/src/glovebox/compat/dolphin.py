@@ -40,18 +40,19 @@ class DockerSandboxExecutor:
         self.image_name = image_name
         if cpu_quota <= 0:
             raise UsageError(f"cpu_quota is {cpu_quota}", hint=f"{_options.CPU_PERIOD} is one processor")
-        made_of = _backend.box(backend, image_name, template)
+        made_of = _backend.box(backend, image_name, template, client)
         self.host_dir = _options.directory(pathlib.Path(sandbox_base_dir)) / self.session_id
         if self.host_dir.is_symlink():
             raise UsageError(f"{self.host_dir} is a link", hint="remove it, or take another session id")
-        _options.directory(self.host_dir)
+        _options.directory(self.host_dir, in_container=made_of["backend"] == "docker")
+        self._template = template
         policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, network="host" if enable_network else "none")
         self._box = Sandbox(**made_of, memory=memory_limit, timeout=timeout, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
                             metadata={"made-by": "dolphin", "image": image_name}, client=client)
 
     def run(self, code: str) -> Result:
         """As execute_code(), with everything that is known about the run."""
-        return self._box.run(code)
+        return _backend.opened(self._box, self._template).run(code)
 
     def execute_code(self, code: str) -> str:
         """Runs code and returns what it printed, the value of its last expression, and what went wrong."""
@@ -64,7 +65,7 @@ class DockerSandboxExecutor:
             shutil.rmtree(self.host_dir, ignore_errors=True)
 
     def __enter__(self) -> "DockerSandboxExecutor":
-        self._box.open()
+        _backend.opened(self._box, self._template)
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -119,9 +120,9 @@ def cleanup_all(sandbox_base_dir: str = BASE, *, remove_files: bool = False, cli
 
 
 def cleanup_images(backend: Optional[str] = None) -> int:
-    """Removes images that sessions ran from; how many. The native backend has none of its own."""
-    _backend.require(backend, None)
-    return 0
+    """Removes what was made of images for the boxes of an engine, unless a box uses it; how many. The images themselves are their owner's, and stay.
+    The native backend has none."""
+    return _backend.remove_prepared_images() if _backend.require(backend, None) == "docker" else 0
 
 
 def _delete(client: Client, id: str) -> bool:

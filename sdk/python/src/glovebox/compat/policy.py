@@ -24,6 +24,7 @@ from . import _backend, _options
 IMAGE = "glovebox-python"
 TEMPLATE = "python"
 WATCH_SECONDS = 0.2
+_DEFAULT = "default"  # of a name in a policy
 #: What create_container() understands of a container's configuration, and what it must be.
 _FIXED = {"cap_drop": ["ALL"], "read_only": True, "privileged": False, "cap_add": [], "network_disabled": True}
 _LIMITS = {"mem_limit": "mem_limit", "pids_limit": "pids_limit", "timeout": "timeout", "tmp_size": "tmp_size", "disk_limit": "disk_limit", "cpu_count": "cpu_count"}
@@ -47,13 +48,13 @@ class ContainerManager:
     def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Sandbox:
         """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist"), environment, user,
         and what holds anyway: cap_drop ALL, security_opt no-new-privileges, read_only."""
-        made_of = _backend.box(self._backend, image, TEMPLATE)
+        made_of = _backend.box(self._backend, image, TEMPLATE, self._client)
         config = dict(runtime_configs or {})
         policy: Dict[str, Any] = _options.limits(network=_network(str(config.pop("network_mode", "none"))))
         environment = config.pop("environment", None)
         for key, value in config.items():
             policy.update(_understand(key, value))
-        box = Sandbox(**made_of, policy=policy, env=environment, metadata={"made-by": "container-manager", "image": image}, client=self._client).open()
+        box = _backend.opened(Sandbox(**made_of, policy=policy, env=environment, metadata={"made-by": "container-manager", "image": image}, client=self._client), TEMPLATE)
         with self._lock:
             self._boxes[box.id] = box
         return box
@@ -129,10 +130,10 @@ class SandboxExecutor:
     """Runs Python with the limits that a policy file gives to a trust level. The file is the policy of glovebox (config/sandbox.yaml): cpu_count,
     mem_limit, timeout, security_opt, cap_drop, read_only, network_mode, trust_levels; a mistake in it is told with line and column."""
 
-    def __init__(self, config: Union[None, str, "os.PathLike[str]"] = None, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
+    def __init__(self, config: Union[None, str, "os.PathLike[str]"] = None, *, template: Optional[str] = TEMPLATE, image: Optional[str] = None, backend: Optional[str] = None,
                  client: Optional[Client] = None) -> None:
-        _backend.require(backend, IMAGE)
-        self._config, self._template, self._backend, self._client = config, template, backend, client
+        _backend.require(backend, image, template, client)
+        self._config, self._template, self._image, self._backend, self._client = config, template, image, backend, client
 
     def policy(self, trust: Optional[str] = None) -> Dict[str, Any]:
         """The policy of a trust level, as the file has it; read by glovebox itself."""
@@ -155,11 +156,21 @@ class SandboxExecutor:
         """Runs code at a trust level. on_usage is called with a sample of what the box uses, about five times a second while it runs. The box is gone
         afterwards, however it ended."""
         policy = self.policy(trust)
-        with Sandbox(**_backend.box(self._backend, IMAGE, self._template), policy=_wire(policy), client=self._client) as box:
+        with _backend.opened(Sandbox(**self._made_of(policy), policy=_wire(policy), client=self._client), self._template) as box:
             samples: List[Stats] = []
             with _Watch(box, samples, on_usage):
                 result = box.run(code, timeout=timeout, stdin=stdin)
             return _outcome(result, policy, samples)
+
+    def _made_of(self, policy: Mapping[str, Any]) -> Dict[str, Any]:
+        """By the file, unless the caller names another. The variables of the environment are in what glovebox has read already."""
+        image = self._image or (None if policy["image"] == _DEFAULT else str(policy["image"]))
+        made_of = _backend.box(self._backend or str(policy["backend"]), image or IMAGE, self._template, self._client)
+        if made_of["backend"] != "docker" and image is not None:
+            made_of.update(template=None, image=image)  # a root of the store, which has no template
+        if policy["runtime"] != _DEFAULT:
+            made_of["runtime"] = policy["runtime"]
+        return made_of
 
 
 def _wire(policy: Mapping[str, Any]) -> Dict[str, Any]:
