@@ -112,7 +112,8 @@ class Proxy:
             if callable(rule):
                 response = http.client.HTTPResponse(upstream, method=method)
                 response.begin()
-                client.sendall(answer(response.status, rule(response.read())))
+                body = response.read()
+                client.sendall(answer(response.status, rule(body) if response.status == 200 else body))
                 return
             is_stream = path.endswith("/attach")
             self._splice(client, upstream, is_stream or bool(is_chunked))

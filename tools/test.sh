@@ -197,6 +197,7 @@ test_examples() {
 }
 
 finish() {
+        engines_end
         printf '\n== Summary (%d s, %s)\n%s' $((SECONDS - began)) \
                 "$([ "$(id -u)" -eq 0 ] && echo 'as root' || echo 'as an ordinary user')" "$summary"
         printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"

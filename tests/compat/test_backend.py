@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The switch to Docker, and what it says when Docker cannot be used."""
+"""The switch to Docker, and what it says when Docker cannot be used: each of the five programs with what to do about it."""
+import asyncio
 import os
 import socket
 import subprocess
@@ -7,11 +8,71 @@ import sys
 
 import pytest
 
-import engines
-from compat_helpers import ROOT, USER, needs_root
+from compat_helpers import ORDINARY, ROOT, USER, needs_root
+from glovebox import Client, NotFoundError, Sandbox, UnenforceableError, UsageError
 from glovebox.compat import BackendError, DockerNotAvailable, ImageNotFound
-from glovebox.compat import _backend, annie, dolphin
+from glovebox.compat import _backend, _options, annie, dolphin, ironclaw, policy
 from glovebox.compat.agentcore import ExecutePythonTool, ExecutionContext
+
+WHO = ExecutionContext("u", "a")
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch):
+    """What other tests have chosen is not for these."""
+    for name in ("GLOVEBOX_BACKEND", "GLOVEBOX_ALLOW_WEAKER", "DOCKER_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def engine(docker, monkeypatch):
+    """A real engine, by the environment; a private server of the test's own knows it, and no weaker control is allowed."""
+    from glovebox import _private
+    monkeypatch.setenv("DOCKER_HOST", docker.host)
+    _private.stop()
+    yield docker
+    _private.stop()
+
+
+# ---- the five, each as its program would call it; `image` is None where it has its own ----
+
+def call_annie(tmp_path, image=None, **options):
+    return annie.execute_python("print(1)", backend="docker", **({"image": image} if image else {}), **options)["stdout"]
+
+
+def call_ironclaw(tmp_path, image=None, **options):
+    with ironclaw.SandboxManager(tmp_path / "workspace", backend="docker", **({"image": image} if image else {}), **options) as manager:
+        return manager.get_or_create_container().run("print(1)").stdout
+
+
+def call_dolphin(tmp_path, image=None, **options):
+    with dolphin.DockerSandboxExecutor("one", str(tmp_path / "base"), backend="docker", **({"image_name": image} if image else {}), **options) as executor:
+        return executor.execute_code("print(1)")
+
+
+def call_manager(tmp_path, image=None, **options):
+    with policy.ContainerManager(backend="docker", **options) as manager:
+        return manager.create_container(*([image] if image else [])).run("print(1)").stdout
+
+
+def call_executor(tmp_path, image=None, **options):
+    return policy.SandboxExecutor(backend="docker", image=image, **options).execute("print(1)").output
+
+
+def call_agentcore(tmp_path, image=None, client=None):
+    """It never raises: its answer says the same."""
+    answer = asyncio.run(ExecutePythonTool(use_docker=True, **({"image": image} if image else {})).execute({"code": "print(1)"}, WHO))
+    if not answer.success:
+        advice = answer.metadata["troubleshooting"]
+        kind = {"unenforceable": UnenforceableError}.get(answer.metadata["error_type"]) or \
+            next(kind for kind, word in ((ImageNotFound, "image"), (DockerNotAvailable, "ngine")) if word in answer.error)
+        assert advice[0].startswith(answer.error.partition(" (")[0]), advice
+        raise kind(answer.error, hint=advice[0])
+    return answer.output
+
+
+FIVE = [call_annie, call_ironclaw, call_dolphin, call_manager, call_executor, call_agentcore]
+each = pytest.mark.parametrize("call", FIVE, ids=lambda call: call.__name__.removeprefix("call_"))
 
 
 def test_native_needs_nothing(no_engine):
@@ -31,13 +92,46 @@ def test_the_environment_switches(monkeypatch, no_engine):
     assert annie.execute_python("print(1)", backend="native")["stdout"] == "1\n"
 
 
-def test_an_engine_that_is_not_running(no_engine, tmp_path):
-    with pytest.raises(DockerNotAvailable) as told:
-        dolphin.DockerSandboxExecutor("one", str(tmp_path), backend="docker")
-    assert "start it" in told.value.hint
+# ---- no engine ----
+
+@each
+def test_an_engine_that_is_not_running(call, no_engine, tmp_path):
+    with pytest.raises(DockerNotAvailable, match="no engine listens") as told:
+        call(tmp_path)
+    assert "systemctl start docker" in told.value.hint and "GLOVEBOX_BACKEND=native" in told.value.hint
+    assert not (tmp_path / "base").exists() and not (tmp_path / "workspace").exists()
 
 
-def test_something_that_is_no_engine(no_engine):
+def test_what_the_server_says_of_an_engine_is_the_same_error(no_engine, tmp_path):
+    """With a server that was named this module looks at no engine: it may be elsewhere."""
+    from glovebox import _private
+    _private.stop()
+    try:
+        with Client() as client, pytest.raises(DockerNotAvailable, match="Start it .systemctl start docker"):
+            call_manager(tmp_path, client=client)
+    finally:
+        _private.stop()
+
+
+def test_an_address_that_is_no_socket(monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:2375")
+    with pytest.raises(DockerNotAvailable, match="not on a unix socket"):
+        _backend.check_engine(None)
+
+
+def test_a_context_of_docker_is_left_to_the_server(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    assert _backend.engine_socket() == _backend.DEFAULT_SOCKET
+    (tmp_path / "config.json").write_text('{"currentContext": "rootless"}')
+    assert _backend.engine_socket() is None
+    (tmp_path / "config.json").write_text("[]")
+    assert _backend.engine_socket() == _backend.DEFAULT_SOCKET
+    monkeypatch.setenv("DOCKER_CONTEXT", "rootless")
+    assert _backend.engine_socket() is None
+
+
+def test_something_that_is_no_engine(no_engine, monkeypatch):
+    monkeypatch.setattr(_backend, "ENGINE_SECONDS", 0.5)
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(str(no_engine))
         s.listen(1)
@@ -45,33 +139,124 @@ def test_something_that_is_no_engine(no_engine):
             _backend.check_engine(None)
 
 
+# ---- an engine that is not for everybody ----
+
 @needs_root
-def test_no_permission_on_the_socket(no_engine):
-    with socket.socket(socket.AF_UNIX) as s:
-        s.bind(str(no_engine))
-        s.listen(1)
-        os.chmod(no_engine, 0o600)
-        for part in no_engine.parents:
-            if str(part).startswith("/tmp/") or "pytest" in str(part):
-                os.chmod(part, 0o755)
-        code = "from glovebox.compat import _backend; _backend.check_engine(None)"
-        done = subprocess.run([sys.executable, "-c", code], user=USER, group=USER, extra_groups=[], capture_output=True, text=True,
-                              env={"PYTHONPATH": str(ROOT / "sdk/python/src"), "PYTHONDONTWRITEBYTECODE": "1", "DOCKER_HOST": f"unix://{no_engine}"})
+def test_no_permission_on_the_socket(docker):
+    """Of the real engine, as somebody who is in no group."""
+    code = "from glovebox.compat import annie; annie.execute_python('print(1)', backend='docker')"
+    done = subprocess.run([sys.executable, "-c", code], user=USER, group=USER, extra_groups=[], capture_output=True, text=True,
+                          env={"PYTHONPATH": str(ROOT / "sdk/python/src"), "PYTHONDONTWRITEBYTECODE": "1", "DOCKER_HOST": docker.host})
     assert "permission denied on the socket of the Docker Engine" in done.stderr and "group docker" in done.stderr, done.stderr
 
 
-@pytest.mark.skipif(engines.why_not() is not None, reason=engines.why_not() or "")
-def test_a_real_engine_without_the_image(monkeypatch, tmp_path):
-    with engines.engine() as path:
-        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
-        with pytest.raises(ImageNotFound) as told:
-            dolphin.DockerSandboxExecutor("one", str(tmp_path), image_name="dolphin-sandbox:latest", backend="docker")
-        assert "dolphin-sandbox:latest is not there" in told.value.message and "docker build -t dolphin-sandbox:latest" in told.value.hint
-        assert not (tmp_path / "one").exists()
+# ---- images ----
+
+@each
+def test_an_image_that_is_not_there(call, engine, tmp_path):
+    with pytest.raises(ImageNotFound, match="nosuch-sandbox:1 is not there") as told:
+        call(tmp_path, "nosuch-sandbox:1")
+    assert "glovebox image build glovebox-python" in told.value.hint and "--backend docker --tag nosuch-sandbox:1" in told.value.hint
+    assert not (tmp_path / "base").exists() and not (tmp_path / "workspace").exists()
+
+
+def test_the_command_that_builds_it():
+    def hint(*of):
+        return _backend._image_not_found(*of).hint.removeprefix("build it: ")
+    assert hint("glovebox-python", "python") == "glovebox image build glovebox-python --backend docker"
+    assert hint("mine", None) == "glovebox image build glovebox-python --backend docker --tag mine"
+    assert hint("mine", "python-data") == "glovebox image build glovebox-python --backend docker && glovebox image build glovebox-python-data --backend docker --tag mine"
+
+
+def test_what_the_server_says_of_an_image_is_the_same_error(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
+    with Client() as client:
+        with pytest.raises(ImageNotFound, match="nosuch:latest") as told:
+            call_manager(tmp_path, "nosuch:latest", client=client)
+        assert "--tag nosuch:latest" in told.value.hint
+        with pytest.raises(NotFoundError):
+            Sandbox(backend="docker", template=None, image="nosuch:latest", client=client).open()
+
+
+def test_the_image_that_was_named_is_the_boxs(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
+    with dolphin.DockerSandboxExecutor("one", str(tmp_path), image_name="ironclaw-sandbox:latest", backend="docker") as executor:
+        info = executor._box.info()
+        assert (info.backend, info.image) == ("docker", "ironclaw-sandbox:latest")
+
+
+# ---- a weaker control ----
+
+@pytest.fixture
+def old_runc(engine, monkeypatch):
+    """The engine, when its runc has known ways out. Whether it has is asked in a server that allows it."""
+    from glovebox import _private
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
+    with Sandbox(backend="docker", template=None, image="glovebox-python") as box:
+        state = box.info().controls["runtime"].state
+    monkeypatch.delenv("GLOVEBOX_ALLOW_WEAKER")
+    _private.stop()
+    if state == "enforced":
+        pytest.skip("the runc of this host has no known ways out")
+    return engine
+
+
+def test_a_weaker_control_must_be_accepted(old_runc, tmp_path):
+    for call in FIVE:  # in one test: a server each would take long
+        with pytest.raises(UnenforceableError) as told:
+            call(tmp_path)
+        assert '"runtime"' in str(told.value) and "GLOVEBOX_ALLOW_WEAKER=runtime" in told.value.hint, (call, told.value, told.value.hint)
+
+
+def test_a_weaker_control_that_is_accepted(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
+    assert [call(tmp_path) for call in FIVE] == ["1\n"] * len(FIVE)
+
+
+# ---- places of the host ----
+
+@needs_root
+def test_directories_that_root_makes_are_an_ordinary_users(tmp_path):
+    made = _options.directory(tmp_path / "a/b", in_container=True)
+    assert (made.stat().st_uid, made.stat().st_gid, made.stat().st_mode & 0o777) == (ORDINARY, ORDINARY, 0o700)
+    assert made.parent.stat().st_uid == 0 and _options.directory(tmp_path / "c").stat().st_uid == 0
+    os.chown(made, 0, 0)
+    assert _options.directory(made, in_container=True).stat().st_uid == 0, "what was there already is its owner's business"
+
+
+@needs_root
+def test_a_directory_of_root_is_told(engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "base/one").mkdir(parents=True)
+    for call in (call_ironclaw, call_dolphin):
+        with pytest.raises(UsageError, match="belongs to root.*chown 1000:1000"):
+            call(tmp_path)
+
+
+# ---- who chooses ----
+
+def test_the_policy_file_chooses(engine, tmp_path):
+    (tmp_path / "sandbox.yaml").write_text("backend: docker\nallow_weaker: [runtime]\nimage: ironclaw-sandbox:latest\n")
+    outcome = policy.SandboxExecutor(tmp_path / "sandbox.yaml").execute("print(1)")
+    assert outcome.success and outcome.security["backend"] == "docker", outcome
+    assert policy.SandboxExecutor(tmp_path / "sandbox.yaml", backend="native", image=None).policy()["image"] == "ironclaw-sandbox:latest"
+    (tmp_path / "sandbox.yaml").write_text("backend: docker\nruntime: nosuch\nallow_weaker: [runtime]\n")
+    with pytest.raises(UnenforceableError, match='no runtime "nosuch"'):
+        policy.SandboxExecutor(tmp_path / "sandbox.yaml").execute("print(1)")
+
+
+def test_use_docker_means_it(engine, monkeypatch):
+    async def backend_of(**options):
+        return (await ExecutePythonTool(**options).execute({"code": "print(1)"}, WHO)).metadata["backend"]
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
+    assert asyncio.run(backend_of(use_docker=True)) == "docker" and asyncio.run(backend_of()) == "native"
+    assert asyncio.run(backend_of(use_docker=True, backend="native")) == "native"
+    monkeypatch.setenv("GLOVEBOX_BACKEND", "native")
+    assert asyncio.run(backend_of(use_docker=True)) == "native"
 
 
 def test_the_tool_tells_instead_of_raising(no_engine):
-    import asyncio
-    answer = asyncio.run(ExecutePythonTool(backend="docker").execute({"code": "print(1)"}, ExecutionContext("u", "a")))
+    answer = asyncio.run(ExecutePythonTool(backend="docker").execute({"code": "print(1)"}, WHO))
     assert not answer.success and "no engine listens" in answer.error
     assert any("AppArmor" in line or "apparmor" in line for line in answer.metadata["troubleshooting"]) or len(answer.metadata["troubleshooting"]) == 1

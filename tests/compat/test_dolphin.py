@@ -111,7 +111,7 @@ def test_the_base_directory_must_be_writable_for_this_user(tmp_path):
     assert "is not writable for this user" in done.stderr, done.stderr
 
 
-def test_the_environment_switches_it_on(monkeypatch, base, no_engine):
+def test_the_environment_switches_it_on(monkeypatch, base, tmp_path):
     assert dolphin.executor_for("one") is None
     monkeypatch.setenv("DOLPHIN_SANDBOX", "0")
     assert dolphin.executor_for("one") is None
@@ -119,11 +119,22 @@ def test_the_environment_switches_it_on(monkeypatch, base, no_engine):
     with dolphin.executor_for("one", sandbox_base_dir=base) as executor:
         assert executor.execute_code("print(1)") == "1\n"
     monkeypatch.setenv("DOLPHIN_SANDBOX", "docker")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(dolphin._backend.DockerNotAvailable):
         dolphin.executor_for("one", sandbox_base_dir=base)
     monkeypatch.setenv("DOLPHIN_SANDBOX", "perhaps")
     with pytest.raises(UsageError, match="perhaps"):
         dolphin.executor_for("one")
+
+
+def test_cleaning_up_images(base, backend):
+    """What was made of the image goes, and is made again; the image stays."""
+    with DockerSandboxExecutor("images", base) as executor:
+        executor.run("pass")
+    assert dolphin.cleanup_images() >= 1 if backend == "docker" else dolphin.cleanup_images() == 0
+    assert dolphin.cleanup_images() == 0
+    with DockerSandboxExecutor("images", base) as executor:
+        assert executor.execute_code("print(1)") == "1\n" and dolphin.cleanup_images() == 0, "in use"
 
 
 def test_cleaning_up(base):
@@ -135,7 +146,6 @@ def test_cleaning_up(base):
     assert dolphin.cleanup_all(base, remove_files=True) == 2
     assert not executors[1].host_dir.exists() and foreign.run("print(1)").ok
     foreign.close()
-    assert dolphin.cleanup_images() == 0
     for executor in executors:
         executor.cleanup()
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from compat_helpers import BINARY, ROOT, identity, on_each_backend
+from server import Server
 from glovebox.compat import ironclaw
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
 from glovebox.errors import UsageError
@@ -49,6 +50,38 @@ def test_a_new_one_when_it_has_died(manager):
     first.client.delete_session(first.id)  # behind its back
     second = manager.get_or_create_container()
     assert second.id != first.id and second.run("1 + 1").text == "2"
+
+
+def test_it_is_kept_for_long(manager):
+    """Not as other sessions: until somebody stops it, as far as a server allows that."""
+    info = manager.get_or_create_container().info()
+    assert (info.idle_timeout, info.max_lifetime) == (24 * 3600, 7 * 24 * 3600)
+
+
+def test_a_new_one_when_its_container_has_died(backend, manager, request):
+    if backend != "docker":
+        pytest.skip("the native backend of this host has no containers")
+    engine = request.getfixturevalue("docker")
+    first = manager.get_or_create_container()
+    first.run("kept = 1; open('/workspace/kept.txt', 'w').write('x')")
+    assert [engine.remove(container["Id"])[0] for container in engine.containers()] == [204]
+    second = manager.get_or_create_container()
+    assert second.id != first.id and second.run("print(open('/workspace/kept.txt').read(), 'kept' in globals())").stdout == "x False\n"
+
+
+def test_it_outlives_who_made_it(backend, tmp_path):
+    """With a server that goes on, which here allows less time than we would like."""
+    code = ("from glovebox.compat.ironclaw import SandboxManager\n"
+            "box = SandboxManager.default().get_or_create_container()\nn = box.run('n = globals().get(\"n\", 0) + 1; n').text\nprint(n, box.id, box.info().idle_timeout)")
+    environ = {name: os.environ[name] for name in ("GLOVEBOX_BACKEND", "GLOVEBOX_ALLOW_WEAKER", "DOCKER_HOST") if name in os.environ}
+    with Server(private=True, environ=environ, backends=["native", "docker"], images=["*"], idle_timeout_max="1h") as server:
+        told = []
+        for _ in range(2):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX_SERVER": f"unix:{server.socket}", "IRONCLAW_WORKSPACE": str(tmp_path / "w")})
+            assert done.returncode == 0, done.stderr
+            told.append(done.stdout.split())
+        assert [line[0] for line in told] == ["1", "2"] and told[0][1:] == told[1][1:] and told[0][2] == "600.0", told
 
 
 def test_stop_cleans_up_and_files_stay(manager):

@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 
 from server import ROOT, Server
 from suite import BINARY, Box, Result
@@ -82,8 +81,10 @@ class Backend:
         made = Session(self, self.server.session(**fields))
         try:
             yield made
-        finally:
-            made.close()
+        except BaseException:  # what is wrong is told already
+            self.server.delete(made.address)
+            raise
+        made.close()
 
     def close(self):
         if self._server:
@@ -167,8 +168,3 @@ def engine_for(name, engines):
     if name == "runsc" and not engines.has_runsc:
         pytest.skip("runsc is not installed")
     return engine
-
-
-def host_python(code, args=(), stdin=b""):
-    """The same program without any box."""
-    return subprocess.run(["/usr/bin/python3", "-c", code, *args], input=stdin, capture_output=True, timeout=60, check=False)

@@ -101,6 +101,7 @@ def test_bytes_that_are_no_text(backend):
 
 def test_a_mount_of_the_host(backend, scratch):
     (scratch / "file").write_text("of the host")
+    scratch.chmod(0o777)  # nothing but the mount is in the way
     code = "print(open('/data/file').read())\ntry: open('/data/new', 'w')\nexcept OSError as e: print(e.strerror)"
     result = backend.run(code, mount=f"{scratch}:/data")
     assert result.stdout == "of the host\nRead-only file system\n", result.explain()

@@ -9,7 +9,11 @@ from hostile_containers import GRACE, containers, engines, is_lost, own_warden, 
 from sessions import Refused
 
 SURVIVOR = """
-import os, time
+import os, signal, time
+top = os.getppid()
+def kill(pid, number):
+    try: os.kill(pid, number)
+    except PermissionError: pass  # Landlock from version 6 on
 def leave_somebody():
     if os.fork():
         time.sleep(0.1)
@@ -31,11 +35,11 @@ for number in range(1, 65):
     if number in (32, 33):
         continue
     try: os.kill(1, number)
-    except OSError as e: print(number, e)
+    except PermissionError: pass
     libc.sigqueue(1, number, ctypes.c_void_p(1))
     fd = os.pidfd_open(1)
     try: signal.pidfd_send_signal(fd, number)
-    except OSError as e: print(number, e)
+    except PermissionError: pass
     os.close(fd)
     libc.syscall(234, 1, 1, number)  # tgkill
 time.sleep(0.2)
@@ -73,11 +77,11 @@ def test_signals_to_everybody(containers, number):
 @pytest.mark.parametrize("how", ["killed", "stopped", "stopped-again-and-again"])
 def test_the_supervisor(containers, how):
     session = containers(timeout="2s")
-    code = {"killed": "os.kill(os.getppid(), signal.SIGKILL); time.sleep(100)",
-            "stopped": "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(100)",
-            "stopped-again-and-again": "top = os.getppid()\nif os.fork() == 0:\n  while True: os.kill(top, signal.SIGSTOP)\ntime.sleep(100)"}[how]
+    code = {"killed": "kill(top, signal.SIGKILL); time.sleep(100)",
+            "stopped": "kill(top, signal.SIGSTOP); time.sleep(100)",
+            "stopped-again-and-again": "if os.fork() == 0:\n  while True: kill(top, signal.SIGSTOP)\ntime.sleep(100)"}[how]
     began = time.monotonic()
-    result = session.run("python", f"{SURVIVOR}\nimport signal\nleave_somebody()\n{code}")
+    result = session.run("python", f"{SURVIVOR}\nleave_somebody()\n{code}")
     assert time.monotonic() - began < 2 + GRACE
     assert result.verdict == "timeout" or result.signal == 9, result
     assert is_lost(session) or processes(session) == []
@@ -87,55 +91,41 @@ def test_a_stopped_supervisor_of_a_program_that_has_ended(containers):
     """Nobody reports its end: the time limit finds out."""
     session = containers(timeout="1s")
     began = time.monotonic()
-    result = session.run("python", "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)")
+    result = session.run("python", f"{SURVIVOR}\nkill(top, signal.SIGSTOP)")
     assert time.monotonic() - began < 1 + GRACE and result.verdict in ("ok", "timeout"), result
     assert is_lost(session) or processes(session) == []
 
 
-LIMITS = ["RLIMIT_NOFILE", "RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_STACK", "RLIMIT_NPROC", "RLIMIT_FSIZE", "RLIMIT_SIGPENDING", "RLIMIT_MEMLOCK"]
-
-
-@pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize("whose", ["supervisor", "agent"])
-def test_limits_of_others(containers, whose, limit):
-    """prlimit() needs only the same user. Who cannot look any more must not say that nobody is left."""
-    session = containers(timeout="3s")
-    who = "1" if whose == "agent" else "os.getppid()"
-    code = f"{SURVIVOR}\nimport resource\nleave_somebody()\nresource.prlimit({who}, resource.{limit}, (0, 0))\nprint('done', flush=True)\ntime.sleep(0.1)\n"
-    began = time.monotonic()
-    try:
-        result = session.run("python", code)
-        assert result.verdict in ("ok", "lost", "timeout") or result.signal == 9, result
-    except Refused as refused:
-        assert refused.code == "lost", refused
-    assert time.monotonic() - began < 3 + GRACE
-    try:
-        assert is_lost(session) or processes(session) == []
-    except Refused as refused:  # one that can start nothing any more says so
-        assert refused.code in ("limit", "lost"), refused
-
-
-def test_starved(containers):
-    """The agent in the last class of the scheduler, and everybody else busy: a run ends in time all the same."""
-    session = containers(timeout="2s")
-    code = """
-import os
+OTHERS = """
+import os, resource
 for who in (1, os.getppid()):
-    os.setpriority(os.PRIO_PROCESS, who, 19)
-    os.sched_setscheduler(who, os.SCHED_IDLE, os.sched_param(0))
-for i in range(100):
-    if os.fork() == 0:
-        while True: pass
-while True: pass
+    tries = {f'limit {n}': lambda n=n: resource.prlimit(who, getattr(resource, n), (0, 0)) for n in dir(resource) if n.startswith('RLIMIT_')}
+    tries['nice'] = lambda: os.setpriority(os.PRIO_PROCESS, who, 19)
+    tries['nice of a group'] = lambda: os.setpriority(os.PRIO_PGRP, who, 19)
+    tries['nice of the user'] = lambda: os.setpriority(os.PRIO_USER, 0, 19)
+    tries['class'] = lambda: os.sched_setscheduler(who, os.SCHED_IDLE, os.sched_param(0))
+    tries['processors'] = lambda: os.sched_setaffinity(who, {0})
+    tries['session'] = lambda: os.setpgid(who, 0)
+    for name, act in tries.items():
+        try:
+            act()
+            print(who, name)
+        except OSError:
+            pass
+os.nice(1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+print('end')
 """
-    began = time.monotonic()
-    try:
-        result = session.run("python", code)
-        assert result.verdict in ("timeout", "lost"), result
-    except Refused as refused:
-        assert refused.code == "lost", refused
-    assert time.monotonic() - began < 2 + GRACE
-    assert is_lost(session) or processes(session) == []
+
+
+@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+def test_limits_and_shares_of_others(containers, runtime):
+    """All of these need only the same user. An agent without descriptors could not look whom a program leaves behind; one in the last class
+    of the scheduler would not even die when it is killed, as long as others are busy."""
+    if runtime == "runsc" and not containers.engines.has_runsc:
+        pytest.skip("runsc is not installed")
+    session = containers("runsc" if runtime == "runsc" else None)
+    assert session.run("python", OTHERS).out == "end\n"
 
 
 BOMBS = {

@@ -5,11 +5,12 @@
     interpreter.computer.terminate()
     interpreter.computer.languages = [DockerPython, DockerShell]
 """
+import os
 import tempfile
 
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
 
-with tempfile.TemporaryDirectory() as place, SandboxManager(place) as manager:
+with tempfile.TemporaryDirectory() as place, SandboxManager(os.path.join(place, "workspace")) as manager:
     DockerPython.manager = DockerShell.manager = manager
     python, shell = DockerPython(), DockerShell()
     for message in python.run("open('/workspace/note.txt', 'w').write('from Python')"):

@@ -105,7 +105,7 @@ def _tool_result(result: Result) -> ToolResult:
         if result.error is None or result.verdict.kind != "error":
             error += result.verdict.message
     return ToolResult(result.ok, output, error, {
-        "verdict": str(result.verdict.kind), "stderr": result.stderr, "run": result.id, "duration": result.duration, "exit_code": result.exit_code,
+        "verdict": str(result.verdict.kind), "backend": result.raw.get("backend"), "stderr": result.stderr, "run": result.id, "duration": result.duration, "exit_code": result.exit_code,
         "peak": dict(result.raw.get("peaks") or {}), "controls": {name: control.state for name, control in result.controls.items()}})
 
 

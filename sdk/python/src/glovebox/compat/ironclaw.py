@@ -17,13 +17,14 @@ import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 from .. import Client, Context, Output, ResultValue, Sandbox
-from ..errors import ConflictError, GloveboxError, NotFoundError
+from ..errors import ConflictError, GloveboxError, LimitError, NotFoundError
 from ..events import ExceptionEvent, VerdictEvent
 from . import _backend, _options
 
 IMAGE = "ironclaw-sandbox:latest"
 WORKSPACE = "~/.ironclaw/workspace"
 TEMPLATE = "python-data"
+KEPT = {"idle_timeout": "24h", "max_lifetime": "168h"}  # as long as a server allows by default
 
 
 class SandboxManager:
@@ -76,11 +77,20 @@ class SandboxManager:
             made_of = _backend.box(self._backend, self.image, self._template, self._client)
             place = self.workspace
             client = self._client or Client()
-            name = self._name(place)
-            self._box = self._find(name, client) or _backend.opened(Sandbox(
-                **made_of, memory=self._memory, timeout=self._timeout, policy=_options.limits(network=self._network), workspace=str(place), name=name,
-                metadata={"made-by": "ironclaw"}, client=client), self._template)
+            self._box = self._find(self._name(place), client) or self._create(made_of, place, client)
             return self._box
+
+    def _create(self, made_of: Dict[str, Any], place: pathlib.Path, client: Client) -> Sandbox:
+        def new(**times: Any) -> Sandbox:
+            return _backend.opened(Sandbox(
+                **made_of, **times, memory=self._memory, timeout=self._timeout, policy=_options.limits(network=self._network), workspace=str(place),
+                name=self._name(place), metadata={"made-by": "ironclaw"}, client=client), self._template)
+        try:
+            box = new(**KEPT)
+        except LimitError:  # a server that keeps boxes less long
+            box = new()
+        box._core._owned = False  # where the server goes on it stays when this program ends, as one that was attached
+        return box
 
     def stop_container(self) -> None:
         """Ends the box and all in it; files in the workspace stay. Without a box it does nothing."""
