@@ -15,6 +15,9 @@
 
 static char out[OUT_BYTES], in[IN_BYTES];
 static size_t out_start, out_end, in_start, in_end;
+static struct wire_keys keys;
+static bool has_keys, has_heard;
+static uint64_t n_sent, n_heard; /* with tags */
 
 int link_init(void)
 {
@@ -54,7 +57,11 @@ char *link_payload(void)
 
 void link_commit(const struct wire_frame *frame)
 {
-        memcpy(out + out_end, frame, sizeof(*frame));
+        struct wire_frame tagged = *frame;
+
+        if (has_keys)
+                tagged.tag = wire_tag(keys.from_agent, n_sent++, frame, out + out_end + sizeof(*frame));
+        memcpy(out + out_end, &tagged, sizeof(tagged));
         out_end += sizeof(*frame) + frame->size;
 }
 
@@ -104,6 +111,12 @@ int link_receive(void)
         return n == 0 ? -EPIPE : 0;
 }
 
+/* Whether the host has said it. Who sends no keys uses none: a test. */
+static bool is_genuine(const struct wire_frame *frame, const char *payload)
+{
+        return !has_keys || frame->tag == wire_tag(keys.to_agent, n_heard++, frame, payload);
+}
+
 int link_next(struct wire_frame *ret, const char **ret_payload)
 {
         struct wire_frame frame;
@@ -115,8 +128,17 @@ int link_next(struct wire_frame *ret, const char **ret_payload)
                 return -EPROTO;
         if (in_end - in_start < sizeof(frame) + frame.size)
                 return 0;
-        *ret = frame;
-        *ret_payload = in + in_start + sizeof(frame);
+        const char *payload = in + in_start + sizeof(frame);
         in_start += sizeof(frame) + frame.size;
+        if (frame.type == WIRE_KEY && !has_heard && frame.size == sizeof(keys)) {
+                memcpy(&keys, payload, sizeof(keys));
+                has_keys = has_heard = true;
+                return link_next(ret, ret_payload);
+        }
+        has_heard = true;
+        if (!is_genuine(&frame, payload))
+                return -EBADMSG;
+        *ret = frame;
+        *ret_payload = payload;
         return 1;
 }

@@ -6,6 +6,9 @@
  * The agent is ours and the code beside it cannot touch it (it is not dumpable, and process 1 takes no signals from inside); all the
  * same its words are read here as those of an enemy: every frame is checked, and what is wrong ends the session.
  *
+ * Frames carry a tag under keys that glovebox sends before anything is started: gVisor lets code open the standard streams of process 1, whoever that is; so
+ * what comes from there in the agent's name, or is said to it in glovebox's, must be told from what they say.
+ *
  * A stream of a program is a number of bytes in one direction, with a window: who sends may have WIRE_WINDOW bytes under way for
  * which no WIRE_CREDIT has come. So both sides can always read everything that comes, and one program that nobody listens to stands in
  * no other's way. */
@@ -13,6 +16,7 @@
 #define AGENT_WIRE_H
 
 #include "base/limits.h"
+#include "base/siphash.h"
 
 #include <stdint.h>
 
@@ -32,6 +36,7 @@
 
 enum wire_type {
         /* to the agent */
+        WIRE_KEY = 16,  /* struct wire_keys: before all others, and only then. What follows has tags, of both sides */
         WIRE_PLAN = 1,  /* program; the next bytes of its plan. The first one makes the program */
         WIRE_START,     /* program: its plan is whole. Answer: WIRE_STARTED, or WIRE_FAILED and it is gone */
         WIRE_SIGNAL,    /* program, value: to its process group. Answer: WIRE_SIGNALLED, after it was sent */
@@ -73,7 +78,22 @@ struct wire_frame {
         uint32_t program; /* chosen by glovebox: 1 to WIRE_PROGRAMS_MAX, free again after WIRE_ENDED or WIRE_FAILED */
         uint32_t value;
         uint32_t size;    /* of the payload that follows: WIRE_DATA_MAX at most */
+        uint64_t tag;     /* wire_tag(); 0 in WIRE_HELLO and WIRE_KEY */
 };
+
+struct wire_keys {
+        uint64_t to_agent[2], from_agent[2];
+};
+
+/* The tag of the frame that is number `counter` in its direction, counted from 0. */
+static inline uint64_t wire_tag(const uint64_t key[static 2], uint64_t counter, const struct wire_frame *f, const void *payload)
+{
+        const uint64_t head[] = {
+                counter, (uint64_t)f->type | (uint64_t)f->stream << 16 | (uint64_t)f->program << 32, (uint64_t)f->value | (uint64_t)f->size << 32,
+        };
+
+        return siphash(key, head, sizeof(head) / sizeof(head[0]), payload, f->size);
+}
 
 /* What the agent sees of itself before it starts anything. */
 struct wire_hello {

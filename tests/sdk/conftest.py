@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from sdk_helpers import SDK
+from engine_fixtures import engines  # noqa: F401
+from sdk_helpers import SDK, docker_policy
 
 sys.path.insert(0, str(SDK / "src"))
 
@@ -19,12 +20,28 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning"))
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "each_backend: with a server on the native backend, and with one on Docker")
+
+
+def pytest_generate_tests(metafunc):
+    if "server" in metafunc.fixturenames:
+        names = ["native", "docker"] if metafunc.definition.get_closest_marker("each_backend") else ["native"]
+        metafunc.parametrize("server", names, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def server(nothing_left_at_the_end):
+def server(request, nothing_left_at_the_end):
     """Named, so that it ends before that looks."""
     from server import Server
-    with Server(tcp=True) as running:
+    options = {}
+    if request.param == "docker":
+        engine = request.getfixturevalue("engines").docker
+        options = {"policy": docker_policy(), "environ": {"DOCKER_HOST": engine.host}}
+    with Server(tcp=True, **options) as running:
         yield running
+    if request.param == "docker":
+        assert engine.containers() == [], "containers are left"
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -21,8 +22,8 @@
 #define LINE_OUT_FULL (1 * MIB)  /* no more is read from sources then */
 #define LINE_IN_MAX (512 * KIB)
 #define POLLS_MAX (2 + WIRE_PROGRAMS_MAX * (3 + WIRE_STREAMS_MAX))
-#define SILENCE_USEC 2000000ULL     /* then the agent is asked whether it is there */
-#define ANSWER_USEC 2000000ULL      /* and when it does not answer, the engine is */
+#define SILENCE_USEC 1500000ULL     /* then the agent is asked whether it is there */
+#define ANSWER_USEC 1500000ULL      /* and when it does not answer, the engine is */
 #define PATIENCE_USEC 20000000ULL   /* an agent that says nothing though its engine does */
 #define STOP_GRACE_USEC 1500000ULL  /* for a program to end when it was told to; then its container is */
 #define GREETING_USEC 30000000ULL
@@ -135,15 +136,16 @@ static void fill_polls(struct line *l)
         }
 }
 
-static int send_out(struct line *l)
+/* Who cannot be told anything any more may have left a last word: the end is where reading ends. */
+static void send_out(struct line *l)
 {
         while (l->out_sent < l->out.size) {
                 ssize_t n = send(l->fd, l->out.data + l->out_sent, l->out.size - l->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n < 0)
-                        return errno == EAGAIN ? 0 : -errno;
-                l->out_sent += (size_t)n;
+                if (n < 0 && errno == EAGAIN)
+                        return;
+                l->out_sent = n < 0 ? l->out.size : l->out_sent + (size_t)n;
         }
         l->out_sent = 0;
         l->out.size = 0;
@@ -151,7 +153,6 @@ static int send_out(struct line *l)
                 buffer_done(&l->out);
                 buffer_init(&l->out, LINE_OUT_MAX);
         }
-        return 0;
 }
 
 static int read_line(struct line *l, char *chunk, gb_error *why)
@@ -284,11 +285,8 @@ static int take_polls(struct line *l, char *chunk, gb_error *why)
                         read_source(p, (uint16_t)what->stream, chunk);
                 }
         }
-        if (r == 0) {
-                r = send_out(l);
-                if (r < 0)
-                        r = error_set(why, GB_E_LOST, -r, "the container has ended: %s", strerror(-r));
-        }
+        if (r == 0)
+                send_out(l);
         return r;
 }
 
@@ -298,6 +296,17 @@ static bool is_armed(const struct backend_program *p)
 
         return !p->abandoned && p->state == PROGRAM_RUNNING && !p->ended && timerfd_gettime(p->deadline, &t) == 0 &&
                (t.it_value.tv_sec > 0 || t.it_value.tv_nsec > 0);
+}
+
+bool line_has_runs(struct line *l)
+{
+        bool any = false;
+
+        pthread_mutex_lock(&l->lock);
+        for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX && !any; i++)
+                any = l->programs[i] && is_armed(l->programs[i]);
+        pthread_mutex_unlock(&l->lock);
+        return any;
 }
 
 /* Somebody waits for something of the agent. */
@@ -417,7 +426,7 @@ static void sample_memory(struct line *l)
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
                 if (l->programs[i] && is_armed(l->programs[i]))
                         line_tell_stop(l->programs[i], BOX_STOP_MEMORY);
-        (void)send_out(l);
+        send_out(l);
         pthread_mutex_unlock(&l->lock);
 }
 
@@ -447,7 +456,7 @@ static void *line_main(void *data)
                 enum health health = r == 0 ? check_health(l) : HEALTH_GOOD;
                 bool awaited = l->awaited;
                 if (r == 0)
-                        (void)send_out(l);
+                        send_out(l);
                 pthread_mutex_unlock(&l->lock);
                 if (r == 0 && !mend(l, health))
                         return NULL;
@@ -472,6 +481,18 @@ static int start_thread(struct line *l)
         return -r;
 }
 
+/* The first thing the agent hears, before there is anybody beside it. */
+static int send_keys(struct line *l)
+{
+        struct wire_frame frame = {.type = WIRE_KEY, .size = sizeof(l->keys)};
+
+        if (getrandom(&l->keys, sizeof(l->keys), 0) != sizeof(l->keys))
+                return -errno;
+        int r = line_send(l, &frame, &l->keys);
+        l->has_keys = true;
+        return r;
+}
+
 int line_open(struct line *l, int fd, const struct buffer *early, const struct line_owner *owner, gb_error *err)
 {
         pthread_condattr_t attributes;
@@ -491,7 +512,10 @@ int line_open(struct line *l, int fd, const struct buffer *early, const struct l
         l->polled = calloc(POLLS_MAX, sizeof(l->polled[0]));
         if (l->wake < 0 || l->ended < 0 || !l->polls || !l->polled)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot watch the container: out of memory, or of descriptors");
-        int r = early->size > 0 ? line_take(l, early->data, early->size, &why) : 0;
+        int r = send_keys(l);
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, -r, "cannot make keys for the container: %s", strerror(-r));
+        r = early->size > 0 ? line_take(l, early->data, early->size, &why) : 0;
         if (r < 0) {
                 if (err)
                         *err = why;

@@ -57,6 +57,7 @@ struct backend_program {
         size_t queue_at, head_done;
         enum box_stop stop;
         uint64_t stop_usec; /* when it was told to end; 0: it was not */
+        uint64_t started_usec;
         unsigned unanswered; /* signals */
         struct wire_end end;
         struct box_event last;
@@ -76,6 +77,9 @@ struct line {
         char last_words[LINE_LAST_WORDS_MAX];
         struct buffer in, out;
         size_t out_sent;
+        struct wire_keys keys;
+        bool has_keys;
+        uint64_t n_sent, n_heard; /* frames with tags */
         struct wire_hello hello;
         struct wire_usage usage;
         struct backend_program *programs[WIRE_PROGRAMS_MAX + 1];
@@ -119,6 +123,8 @@ void line_release(struct backend_program *p);
 void line_usage(struct line *l, struct wire_usage *ret);
 bool line_is_lost(struct line *l, gb_error *ret);
 size_t line_programs(struct line *l);
+/* Whether a run goes on in one of them. */
+bool line_has_runs(struct line *l);
 
 /* ---- inside line*.c ---- */
 

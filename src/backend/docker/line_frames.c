@@ -34,7 +34,10 @@ int line_send(struct line *l, const struct wire_frame *frame, const void *payloa
 {
         if (l->lost)
                 return -EPIPE;
-        int r = buffer_add(&l->out, frame, sizeof(*frame));
+        struct wire_frame tagged = *frame;
+        if (l->has_keys)
+                tagged.tag = wire_tag(l->keys.to_agent, l->n_sent++, frame, payload);
+        int r = buffer_add(&l->out, &tagged, sizeof(tagged));
         if (r == 0 && frame->size > 0)
                 r = buffer_add(&l->out, payload, frame->size);
         return r;
@@ -192,6 +195,7 @@ static int take_answer(struct backend_program *p, const struct wire_frame *f, co
                 if (p->state != PROGRAM_STARTING)
                         return broken(why, "a second start");
                 p->state = PROGRAM_RUNNING;
+                p->started_usec = monotonic_usec();
                 break;
         case WIRE_FAILED:
                 if (p->state != PROGRAM_STARTING || f->size != sizeof(p->error))
@@ -255,6 +259,8 @@ static int take_frame(struct line *l, const struct wire_frame *f, const char *pa
                 pthread_cond_broadcast(&l->changed);
                 return 0;
         }
+        if (l->has_keys && f->tag != wire_tag(l->keys.from_agent, l->n_heard++, f, payload))
+                return broken(why, "a frame that is not its own: code in the container has written to its streams");
         if (f->type != WIRE_USAGE)
                 return take_of_program(l, f, payload, why);
         if (f->size != sizeof(l->usage))

@@ -239,7 +239,8 @@ int line_next_event(struct backend_program *p, struct box_event *ret, gb_error *
                 } else if (l->memory_lost) {
                         /* The kernel ended the container for its memory: whose it was is no question, with one program. */
                         ret->kind = BOX_EVENT_ENDED;
-                        ret->end = (struct box_end){.exit_code = -1, .signal = SIGKILL, .stop = BOX_STOP_MEMORY, .memory_peak_bytes = l->memory_limit_bytes};
+                        ret->end = (struct box_end){.exit_code = -1, .signal = SIGKILL, .stop = BOX_STOP_MEMORY, .memory_peak_bytes = l->memory_limit_bytes,
+                                                   .wall_usec = monotonic_usec() - p->started_usec};
                 } else {
                         if (err)
                                 *err = p->error;

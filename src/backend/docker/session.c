@@ -53,6 +53,9 @@ static int end_container(void *data)
 {
         struct backend_session *s = data;
         int direct = kill_directly(s);
+        /* An engine that did not answer is not asked again: what is left of the container is swept when it is back. */
+        if (s->engine_lost)
+                return direct;
         int r = container_remove(&s->engine, &s->container, NULL);
 
         return r == 0 || direct == 0 ? 0 : r;
@@ -67,14 +70,22 @@ static uint64_t read_oom_kills(struct backend_session *s)
         return atomic_load(&s->oom_kills);
 }
 
+static int read_counters(struct backend_session *s, struct box_usage *ret);
+
+/* What was read is kept: when memory ends the container its counters go with it. */
 static bool memory_ran_out(void *data)
 {
         struct backend_session *s = data;
-        uint64_t kills = read_oom_kills(s);
-        bool more = kills > atomic_load(&s->oom_kills);
+        struct box_usage now;
 
+        if (!s->counted || read_counters(s, &now) < 0)
+                return false;
+        pthread_mutex_lock(&s->stats_lock);
+        s->last = now;
+        pthread_mutex_unlock(&s->stats_lock);
+        bool more = now.oom_kills > atomic_load(&s->oom_kills);
         if (more)
-                atomic_store(&s->oom_kills, kills);
+                atomic_store(&s->oom_kills, now.oom_kills);
         return more;
 }
 
@@ -85,12 +96,14 @@ static bool explain_end(void *data, bool engine_lost, gb_error *why)
         int code = 0;
 
         if (engine_lost) {
+                s->engine_lost = true;
                 (void)kill_directly(s);
                 return false;
         }
         gb_error unknown = {0};
         int r = container_ended(&s->engine, &s->container, &running, &oom, &code, &unknown);
         if (r < 0 && unknown.code == GB_E_UNAVAILABLE) {
+                s->engine_lost = true;
                 (void)kill_directly(s);
                 error_set(why, GB_E_LOST, EPIPE, "the engine has gone: %.300s", unknown.message);
         } else if (r == 0 && running) {
@@ -404,13 +417,24 @@ int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_er
 {
         struct wire_usage inside;
 
-        if (line_is_lost(&s->line, err))
-                return -EPIPE;
+        if (line_is_lost(&s->line, err)) {
+                if (!s->line.memory_lost)
+                        return -EPIPE;
+                pthread_mutex_lock(&s->stats_lock);
+                *ret = s->last;
+                pthread_mutex_unlock(&s->stats_lock);
+                ret->memory_peak_bytes = s->line.memory_limit_bytes;
+                return 0;
+        }
+        bool idle = !line_has_runs(&s->line);
         int r = s->counted ? read_counters(s, ret) : read_stats(s, ret, err);
         if (r < 0 && s->counted)
                 return error_set(err, GB_E_LOST, -r, "the container is gone: its cgroups cannot be read");
         if (r < 0)
                 return r;
+        /* Asked by who begins a run, for one: whom the kernel killed until now is none of that run's doing, and must not end it. */
+        if (idle && s->counted)
+                atomic_store(&s->oom_kills, ret->oom_kills);
         line_usage(&s->line, &inside);
         ret->disk_bytes = s->workspace >= 0 ? 0 : inside.disk_bytes;
         ret->inodes = s->workspace >= 0 ? 0 : inside.inodes;

@@ -18,6 +18,8 @@ struct backend_session {
         _Atomic bool counted; /* the kernel's counters can be read */
         struct usage_files counters;
         _Atomic uint64_t oom_kills; /* as the line last saw them */
+        bool engine_lost; /* it did not answer */
+        struct box_usage last; /* as the line last saw it, while a run was on */
         struct container_stats stats; /* of the engine, for who cannot read the kernel's */
         uint64_t stats_usec;
         pthread_mutex_t stats_lock;

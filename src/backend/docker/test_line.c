@@ -26,6 +26,8 @@
 struct fixture {
         struct line line;
         int agent; /* the other end */
+        struct wire_keys keys;
+        uint64_t n_said, n_heard;
         bool engine_answers, memory;
         int kills;
 };
@@ -81,27 +83,21 @@ static void say_raw(const struct fixture *f, uint8_t stream, const void *bytes, 
         assert_int_equal(fd_write_all(f->agent, bytes, size), 0);
 }
 
-static void say(const struct fixture *f, uint16_t type, uint32_t program, uint16_t stream, uint32_t value, const void *payload, uint32_t size)
+static void say(struct fixture *f, uint16_t type, uint32_t program, uint16_t stream, uint32_t value, const void *payload, uint32_t size)
 {
         _cleanup_free_ char *bytes = malloc(sizeof(struct wire_frame) + size);
         struct wire_frame frame = {.type = type, .stream = stream, .program = program, .value = value, .size = size};
 
         assert_non_null(bytes);
-        memcpy(bytes, &frame, sizeof(frame));
         if (size > 0)
                 memcpy(bytes + sizeof(frame), payload, size);
+        if (type != WIRE_HELLO || f->n_said > 0)
+                frame.tag = wire_tag(f->keys.from_agent, f->n_said++, &frame, payload);
+        memcpy(bytes, &frame, sizeof(frame));
         say_raw(f, 1, bytes, sizeof(frame) + size);
 }
 
-static void greet(struct fixture *f)
-{
-        struct wire_hello hello = {.version = WIRE_VERSION, .pid = 1};
-
-        say(f, WIRE_HELLO, 0, 0, 0, &hello, sizeof(hello));
-        assert_int_equal(line_greet(&f->line, NULL), 0);
-}
-
-static struct wire_frame hear(const struct fixture *f, char *payload)
+static struct wire_frame hear(struct fixture *f, char *payload)
 {
         struct wire_frame frame;
 
@@ -109,7 +105,21 @@ static struct wire_frame hear(const struct fixture *f, char *payload)
         assert_true(frame.size <= WIRE_DATA_MAX);
         if (frame.size > 0)
                 assert_int_equal(recv(f->agent, payload, frame.size, MSG_WAITALL), frame.size);
+        if (frame.type == WIRE_KEY)
+                memcpy(&f->keys, payload, sizeof(f->keys));
+        else
+                assert_int_equal(frame.tag, wire_tag(f->keys.to_agent, f->n_heard++, &frame, payload));
         return frame;
+}
+
+static void greet(struct fixture *f)
+{
+        struct wire_hello hello = {.version = WIRE_VERSION, .pid = 1};
+        char payload[WIRE_DATA_MAX];
+
+        assert_int_equal(hear(f, payload).type, WIRE_KEY);
+        say(f, WIRE_HELLO, 0, 0, 0, &hello, sizeof(hello));
+        assert_int_equal(line_greet(&f->line, NULL), 0);
 }
 
 struct starter {
@@ -433,6 +443,7 @@ static void test_more_than_its_window_ends_it(void **state)
         for (size_t sent = 0; sent <= 2 * WIRE_WINDOW; sent += WIRE_DATA_MAX) {
                 struct wire_frame frame = {.type = WIRE_DATA, .stream = WIRE_STDOUT, .program = number, .size = WIRE_DATA_MAX};
                 uint32_t size = sizeof(frame) + frame.size;
+                frame.tag = wire_tag(f->keys.from_agent, f->n_said++, &frame, piece);
                 uint8_t head[8] = {1, 0, 0, 0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size};
                 if (send(f->agent, head, sizeof(head), MSG_NOSIGNAL) < 0 || send(f->agent, &frame, sizeof(frame), MSG_NOSIGNAL) < 0 ||
                     send(f->agent, piece, WIRE_DATA_MAX, MSG_NOSIGNAL) < 0)
@@ -441,6 +452,40 @@ static void test_more_than_its_window_ends_it(void **state)
         assert_true(next_event(&s, &event, &err) < 0);
         assert_non_null(strstr(err.message, "window"));
         finish(&s);
+}
+
+/* Catalogue 148: under gVisor code can write to the streams of process 1. */
+static void test_what_another_says_in_its_name_is_not_believed(void **state)
+{
+        static const char *const names[] = {"no tag", "the tag of another frame", "an old frame again", "another key"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                struct wire_end end = {.exit_code = 0};
+                struct box_event event;
+                gb_error err = {0};
+                struct starter s;
+                void *fresh = NULL;
+                set_up(&fresh);
+                struct fixture *f = fresh;
+                greet(f);
+                uint32_t number = start(&s, f, false, -1);
+                struct wire_frame frame = {.type = WIRE_ENDED, .program = number, .size = sizeof(end)};
+                char bytes[sizeof(frame) + sizeof(end)];
+                const uint64_t other[2] = {1, 2};
+                const uint64_t tags[] = {
+                        0, wire_tag(f->keys.from_agent, f->n_said, &(struct wire_frame){.type = WIRE_EOF, .program = number}, NULL),
+                        wire_tag(f->keys.from_agent, f->n_said - 1, &frame, &end), wire_tag(other, f->n_said, &frame, &end),
+                };
+                frame.tag = tags[i];
+                memcpy(bytes, &frame, sizeof(frame));
+                memcpy(bytes + sizeof(frame), &end, sizeof(end));
+                say_raw(f, 1, bytes, sizeof(bytes));
+                if (next_event(&s, &event, &err) == 0)
+                        fail_msg("%s was believed", names[i]);
+                assert_non_null(strstr(err.message, "not its own"));
+                finish(&s);
+                tear_down(&fresh);
+        }
 }
 
 static void test_garbage_in_the_place_of_the_engines_frames(void **state)
@@ -494,6 +539,7 @@ int main(void)
                 TEST(test_a_failure_is_told_and_its_number_used_again),
                 cmocka_unit_test(test_a_hostile_agent_ends_its_own_session_only),
                 TEST(test_more_than_its_window_ends_it),
+                cmocka_unit_test(test_what_another_says_in_its_name_is_not_believed),
                 TEST(test_garbage_in_the_place_of_the_engines_frames),
                 TEST(test_last_words_are_kept),
                 cmocka_unit_test(test_it_can_be_closed_while_a_program_is_held),
