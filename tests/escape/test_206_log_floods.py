@@ -37,11 +37,28 @@ def test_an_endless_one_is_cut(docker_box):
     assert {p for p in pathlib.Path(docker_box.engine.directory, "data/containers").glob("*")} <= before
 
 
-@pytest.mark.parametrize("runtime", ["runc", "runsc"])
-def test_past_the_agent(docker_box, engines, runtime):
+OPEN = "import os\nfor p in ('/proc/1/fd/1', '/proc/1/fd/2', '/proc/1/fd/0'):\n  try: os.open(p, os.O_WRONLY); print('opened', p)\n  except OSError: pass\nprint('end')"
+
+# A frame as the agent would send it: program 1 has ended well. It lacks only the tag.
+FORGED = """
+import os, struct, time
+end = struct.pack('=iiIIQQQII', 0, 0, 0, 0, 1, 0, 0, 0, 0)
+frame = struct.pack('=HHIIIQ', 36, 0, 1, 0, len(end), 0) + end
+os.write(os.open('/proc/1/fd/1', os.O_WRONLY), frame)
+time.sleep(5)
+os._exit(7)
+"""
+
+
+def test_past_the_agent(docker_box):
     """What code writes to the streams of process 1 would come in our protocol's place: they are out of its reach."""
-    if runtime == "runsc" and not engines.has_runsc:
-        pytest.skip("runsc is not installed")
-    code = "import os\nfor p in ('/proc/1/fd/1', '/proc/1/fd/2', '/proc/1/fd/0'):\n  try: os.open(p, os.O_WRONLY); print('opened', p)\n  except OSError: pass\nprint('end')"
-    result = docker_box.run(code, runtime=runtime, allow_weaker="runtime,pids,landlock")
+    result = docker_box.run(OPEN, allow_weaker="runtime")
     assert result.stdout == "end\n", result.explain()
+
+
+def test_in_the_agents_name(docker_box, engines):
+    """gVisor lets code open them; what it says in the agent's name is not believed, and ends the session."""
+    if not engines.has_runsc:
+        pytest.skip("runsc is not installed")
+    result = docker_box.run(FORGED, runtime="runsc", allow_weaker="pids")
+    assert result.json["verdict"]["kind"] == "lost", result.explain()

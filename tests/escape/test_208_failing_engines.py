@@ -109,10 +109,21 @@ def test_rubbish(docker_box, call, kind):
 
 @pytest.mark.parametrize("call", ["/version", "/containers/create", "/start"])
 def test_no_answer(docker_box, call):
-    with Proxy(docker_box.engine, lambda method, target: HANG if target.partition("?")[0].endswith(call) else None) as proxy:
+    """From this call on the engine says nothing to anybody. (One that is only slow with it is waited for.)"""
+    hangs = []
+
+    def rule(method, target):
+        if target.partition("?")[0].endswith(call):
+            hangs.append(target)
+        return HANG if hangs else None
+
+    with Proxy(docker_box.engine, rule) as proxy:
         began = time.monotonic()
         result = make_docker_box(proxy.host, None, docker_box.scratch).run("print(1)")
         assert time.monotonic() - began < LOST_MAX + SLACK and result.error["code"] in ("unavailable", "lost"), result.explain()
+    # What was made and could not be removed is found when the engine is back.
+    docker_box.call("clean")
+    assert wait_until(lambda: docker_box.engine.containers() == [], 5), "a container is left"
 
 
 def test_absent(scratch, engines):

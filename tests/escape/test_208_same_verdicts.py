@@ -19,6 +19,7 @@ DIFFERENT = {
 # Under gVisor: what is open there is of gVisor's kernel, which belongs to the box.
 IN_GVISOR = {
     "landlock_ways": {"open_proc_oom"}, "processor": {"nice_down"}, "terminals": {"dev_fuse", "dev_net_tun"},
+    "other_process": {"open_environ", "open_fd", "open_maps"},
     "proc_view": {"cgroup", "cmdline", "loadavg", "meminfo", "net/tcp", "net/unix", "stat", "sys", "uptime", "version"},
 }
 # These fill the memory of that kernel until the box is ended for it (verdict `memory`), and the rest would not be run.

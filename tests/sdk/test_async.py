@@ -7,6 +7,9 @@ import pytest
 
 import glovebox
 from glovebox import AsyncClient, AsyncSandbox
+from sdk_helpers import each_backend
+
+pytestmark = each_backend
 
 PATIENCE = 120
 

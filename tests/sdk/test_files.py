@@ -6,6 +6,9 @@ import os
 import pytest
 
 import glovebox
+from sdk_helpers import each_backend
+
+pytestmark = each_backend
 
 
 def test_there_and_back(box, tmp_path):

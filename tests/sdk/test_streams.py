@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import glovebox
-from sdk_helpers import wait_until
+from sdk_helpers import each_backend, wait_until
 from glovebox import _caller
 from sdk_proxy import Proxy
 
@@ -25,6 +25,7 @@ def keys(data):
     return re.findall(rb"Idempotency-Key: (\S+)\r\n", data)
 
 
+@each_backend
 def test_events_as_they_come(box):
     with box.stream("import sys\nprint('a', flush=True)\nprint('b', file=sys.stderr)\ndisplay(3)\n1 / 0") as stream:
         assert stream.id and not stream.ended
@@ -54,6 +55,7 @@ def test_the_loop_alone_and_next(box):
         next(stream)
 
 
+@each_backend
 def test_leaving_the_loop_cancels_the_run(box):
     stream = box.stream("import time\nprint(1, flush=True)\ntime.sleep(600)")
     for event in stream:
@@ -63,6 +65,7 @@ def test_leaving_the_loop_cancels_the_run(box):
     assert box.run("2").text == "2"
 
 
+@each_backend
 def test_leaving_the_loop_may_leave_the_run_alone(box):
     code = "import time\nprint(1, flush=True)\nwhile not __import__('os').path.exists('go'): time.sleep(0.01)\nprint(2)"
     stream = box.stream(code, on_break="continue")
@@ -75,6 +78,7 @@ def test_leaving_the_loop_may_leave_the_run_alone(box):
     assert [event.text for event in rest if isinstance(event, glovebox.Output)] == ["2\n"] and stream.result.stdout == "1\n2\n"
 
 
+@each_backend
 def test_deaf_code_is_killed(box):
     with box.stream("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint(1, flush=True)\nwhile True: time.sleep(1)") as stream:
         for event in stream:

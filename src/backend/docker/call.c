@@ -214,6 +214,30 @@ int exchange_refusal(struct exchange *x, uint64_t deadline_usec, int cancel_fd, 
 
 /* ---- what engine.h promises ---- */
 
+/* What takes long is waited for only as long as the engine has a pulse. */
+static int await_head(struct exchange *x, uint64_t deadline, gb_error *err)
+{
+        int r = 0;
+
+        while (r == 0 && !client_has_head(&x->client)) {
+                uint64_t now = monotonic_usec(), pause = MIN(deadline, now + ENGINE_PULSE_USEC);
+                if (now >= deadline)
+                        return silent(x, err);
+                while (r == 0 && !client_has_head(&x->client) && monotonic_usec() < pause)
+                        r = exchange_advance(x, pause, -1, err);
+                if (r == 0 && !client_has_head(&x->client) && pause < deadline && !engine_answers(x->engine))
+                        return silent(x, err);
+        }
+        return r;
+}
+
+bool engine_answers(const struct engine *e)
+{
+        int status = 0;
+
+        return engine_call(e, "GET", "/_ping", NULL, ENGINE_PING_USEC, &status, NULL, NULL) == 0 && status == 200;
+}
+
 int engine_call(const struct engine *e, const char *method, const char *target, json_t *body, uint64_t wait_usec, int *ret_status, json_t **ret,
                 gb_error *err)
 {
@@ -231,6 +255,8 @@ int engine_call(const struct engine *e, const char *method, const char *target, 
                 request.body_size = strlen(text);
         }
         int r = exchange_start(&x, e, request, deadline, -1, err);
+        if (r == 0 && wait_usec > ENGINE_ANSWER_USEC)
+                r = await_head(&x, deadline, err);
         if (r == 0)
                 r = exchange_answer(&x, deadline, -1, &answer, err);
         if (r < 0)

@@ -93,7 +93,7 @@ static int make(const struct container_request *request, const struct container_
         int status;
 
         snprintf(target, sizeof(target), "/containers/create?name=%s", plan->name);
-        int r = engine_call(request->engine, "POST", target, body, 0, &status, &answer, err);
+        int r = engine_call(request->engine, "POST", target, body, CONTAINER_START_USEC, &status, &answer, err);
         if (r < 0)
                 return r;
         if (status != 201)

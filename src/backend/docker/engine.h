@@ -19,6 +19,8 @@
 #define ENGINE_VERSION_MAX 64
 #define ENGINE_RUNTIMES_MAX 16
 #define ENGINE_ANSWER_USEC 5000000ULL /* for the engine to say something */
+#define ENGINE_PULSE_USEC 2500000ULL  /* of silence in a call that may take longer; then it is asked whether it is there */
+#define ENGINE_PING_USEC 1000000ULL   /* for an answer to that */
 
 struct engine {
         char socket[108];
@@ -51,9 +53,11 @@ int engine_shared(struct engine *ret, gb_error *err);
 
 /* target, here and below: path and query, encoded, without the version of the API: "/containers/json?all=1". */
 
+/* Whether it answers at all. */
+bool engine_answers(const struct engine *e);
 /* One question. body: JSON or NULL, borrowed. *ret_status: of HTTP. *ret: its JSON, NULL when there is none; may be NULL itself. An error only when the
  * engine could not be asked or did not answer (GB_E_UNAVAILABLE: nothing was done; GB_E_LOST: not known): a status is the caller's to judge.
- * wait_usec: how long it may take, 0: ENGINE_ANSWER_USEC. */
+ * wait_usec: how long it may take, 0: ENGINE_ANSWER_USEC; what may take longer is given up when the engine does not answer anybody else either. */
 int engine_call(const struct engine *e, const char *method, const char *target, json_t *body, uint64_t wait_usec, int *ret_status, json_t **ret,
                 gb_error *err);
 /* What an engine says with a status that means failure: its "message", printable and cut, as an error "what: message". */

@@ -54,7 +54,7 @@ struct backend_program {
         struct line_source sources[WIRE_STREAMS_MAX]; /* WIRE_STDIN, WIRE_CONTROL (only its credit), pipes */
         uint16_t next_pipe;
         struct buffer queue; /* what came and was not handed on yet, in its order */
-        size_t queue_at, head_done;
+        size_t queue_at, queue_last, head_done; /* where its first entry is, and the last; of the first, what was handed on */
         enum box_stop stop;
         uint64_t stop_usec; /* when it was told to end; 0: it was not */
         uint64_t started_usec;

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -45,6 +46,21 @@ int line_send(struct line *l, const struct wire_frame *frame, const void *payloa
 
 /* ---- the queue ---- */
 
+/* Bytes of one stream in a row are one entry: a window full of single bytes has room, too. Whether they are with the last one now. */
+static bool queue_extend(struct backend_program *p, uint16_t stream, const void *bytes, uint32_t size)
+{
+        struct entry last;
+
+        if (p->queue.size == 0)
+                return false;
+        memcpy(&last, p->queue.data + p->queue_last, sizeof(last));
+        if (last.kind != ENTRY_DATA || last.stream != stream || (size > 0 && buffer_add(&p->queue, bytes, size) < 0))
+                return false;
+        last.size += size;
+        memcpy(p->queue.data + p->queue_last, &last, sizeof(last));
+        return true;
+}
+
 static int queue_add(struct backend_program *p, enum entry_kind kind, uint16_t stream, const void *bytes, uint32_t size)
 {
         struct entry e = {kind, stream, size};
@@ -52,8 +68,12 @@ static int queue_add(struct backend_program *p, enum entry_kind kind, uint16_t s
         if (p->queue_at > 0) {
                 memmove(p->queue.data, p->queue.data + p->queue_at, p->queue.size - p->queue_at);
                 p->queue.size -= p->queue_at;
+                p->queue_last -= MIN(p->queue_last, p->queue_at);
                 p->queue_at = 0;
         }
+        if (kind == ENTRY_DATA && queue_extend(p, stream, bytes, size))
+                return 0;
+        p->queue_last = p->queue.size;
         int r = buffer_add(&p->queue, &e, sizeof(e));
         if (r == 0 && size > 0)
                 r = buffer_add(&p->queue, bytes, size);
@@ -188,6 +208,22 @@ static void end_source(struct backend_program *p, uint16_t stream)
         p->sources[stream].fd = safe_close(p->sources[stream].fd);
 }
 
+/* A status of eight bits, or a signal: results and exit statuses of ours are made of them. */
+static bool is_possible_end(const struct wire_end *e)
+{
+        bool exited = e->exit_code >= 0 && e->exit_code <= UINT8_MAX && e->signal == 0;
+
+        return exited || (e->exit_code == -1 && e->signal > 0 && e->signal < NSIG);
+}
+
+/* Shown to people: no byte of it may speak to their terminal. */
+static void make_printable(char *text)
+{
+        for (; *text; text++)
+                if (*text > 0 && (*text < ' ' || *text == 127))
+                        *text = ' ';
+}
+
 static int take_answer(struct backend_program *p, const struct wire_frame *f, const char *payload, gb_error *why)
 {
         switch (f->type) {
@@ -202,6 +238,7 @@ static int take_answer(struct backend_program *p, const struct wire_frame *f, co
                         return broken(why, "a failure out of turn");
                 memcpy(&p->error, payload, sizeof(p->error));
                 p->error.message[sizeof(p->error.message) - 1] = '\0';
+                make_printable(p->error.message);
                 if (p->error.code <= GB_E_NONE || p->error.code > GB_E_PROTOCOL)
                         p->error.code = GB_E_INTERNAL;
                 p->ended = true;
@@ -214,6 +251,8 @@ static int take_answer(struct backend_program *p, const struct wire_frame *f, co
                 if (f->size != sizeof(p->end) || p->ended || p->state == PROGRAM_STARTING)
                         return broken(why, "an end out of turn");
                 memcpy(&p->end, payload, sizeof(p->end));
+                if (!is_possible_end(&p->end))
+                        return broken(why, "an end that is none");
                 p->line->usage = p->end.usage;
                 p->ended = true;
                 if (queue_add(p, ENTRY_END, 0, NULL, 0) < 0)

@@ -23,19 +23,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PING_USEC 1000000ULL
 #define DEATH_MSEC 2000 /* from SIGKILL to the end of process 1 */
 #define STATS_AGE_USEC 1000000ULL /* numbers of the engine are as old as this at most; asking for them takes long */
 #define EARLY_BYTES_MAX (64 * KIB)
 
 /* ---- what the line asks of us ---- */
 
-static bool engine_answers(void *data)
+static bool has_pulse(void *data)
 {
-        struct backend_session *s = data;
-        int status = 0;
-
-        return engine_call(&s->engine, "GET", "/_ping", NULL, PING_USEC, &status, NULL, NULL) == 0 && status == 200;
+        return engine_answers(&((struct backend_session *)data)->engine);
 }
 
 /* By the kernel, where the engine cannot or will not. */
@@ -233,7 +229,7 @@ static int attach(struct backend_session *s, struct buffer *early, int *ret_fd, 
 
 static int open_line(struct backend_session *s, gb_error *err)
 {
-        struct line_owner owner = {.engine_answers = engine_answers, .memory_ran_out = memory_ran_out, .kill = end_container, .explain = explain_end, .data = s};
+        struct line_owner owner = {.engine_answers = has_pulse, .memory_ran_out = memory_ran_out, .kill = end_container, .explain = explain_end, .data = s};
         _cleanup_buffer_ struct buffer early;
         int fd = -1;
 
@@ -321,13 +317,18 @@ int session_docker_open(const struct session_request *q, struct controls *ret_co
         memset(&s->counters, -1, sizeof(s->counters));
         if (q->workspace_fd >= 0)
                 s->workspace = fcntl(q->workspace_fd, F_DUPFD_CLOEXEC, 3);
-        r = choose_identity(s, q, err);
+        gb_error why = {0};
+        r = choose_identity(s, q, &why);
         if (r == 0)
-                r = find_paths(q, &paths, err);
+                r = find_paths(q, &paths, &why);
         if (r == 0)
-                r = open_container(s, q, &paths, ret_controls, err);
+                r = open_container(s, q, &paths, ret_controls, &why);
         paths_done(&paths);
         if (r < 0) {
+                if (err)
+                        *err = why;
+                /* Who waits is told soon: an engine that hangs is not asked to remove what it has made. */
+                s->engine_lost = s->engine_lost || ((why.code == GB_E_LOST || why.code == GB_E_UNAVAILABLE) && !engine_answers(&s->engine));
                 session_docker_free(s);
                 return r;
         }

@@ -408,6 +408,10 @@ static void test_a_hostile_agent_ends_its_own_session_only(void **state)
                 {"numbers of another size", WIRE_USAGE, 0, 0, 5},
                 {"credit for its own stream", WIRE_CREDIT, WIRE_STDOUT, 0, 0},
                 {"the end of a stream that is none", WIRE_EOF, 77, 0, 0},
+                {"the end of standard input", WIRE_EOF, WIRE_STDIN, 0, 0},
+                {"nobody reads a stream that is none", WIRE_SHUT, WIRE_STREAMS_MAX, 0, 0},
+                {"a word that is only ours", WIRE_PLAN, 0, 0, 8},
+                {"the number of no program", WIRE_SIGNALLED, 0, (uint32_t)-1, 0},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -488,6 +492,69 @@ static void test_what_another_says_in_its_name_is_not_believed(void **state)
         }
 }
 
+/* A program that writes dots, and a reader that has gone for lunch. */
+static void test_a_window_of_single_bytes_has_room(void **state)
+{
+        struct fixture *f = *state;
+        char bytes[64];
+        struct starter s;
+
+        greet(f);
+        uint32_t number = start(&s, f, false, -1);
+        for (size_t sent = 0; sent < WIRE_WINDOW; sent++)
+                say(f, WIRE_DATA, number, WIRE_STDOUT, 0, ".", 1);
+        for (int i = 0; i < 1000; i++) /* nothing at all costs nothing, too */
+                say(f, WIRE_DATA, number, WIRE_STDOUT, 0, "", 0);
+        say(f, WIRE_ENDED, number, 0, 0, &(struct wire_end){0}, sizeof(struct wire_end));
+        size_t got = 0;
+        for (ssize_t n; got < WIRE_WINDOW; got += (size_t)n) {
+                wait_for(s.io.out);
+                n = read(s.io.out, bytes, sizeof(bytes));
+                assert_true(n > 0 && bytes[0] == '.' && bytes[n - 1] == '.');
+        }
+        struct box_event event;
+        assert_int_equal(next_event(&s, &event, NULL), 0);
+        assert_int_equal(got, WIRE_WINDOW);
+        finish(&s);
+}
+
+static void test_ends_that_are_none(void **state)
+{
+        static const struct wire_end rows[] = {{.exit_code = 256}, {.exit_code = -2}, {.exit_code = -1}, {.exit_code = 3, .signal = 9},
+                                               {.exit_code = -1, .signal = 65}, {.exit_code = -1, .signal = -9}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                struct box_event event;
+                gb_error err = {0};
+                struct starter s;
+                void *fresh = NULL;
+                set_up(&fresh);
+                struct fixture *f = fresh;
+                greet(f);
+                uint32_t number = start(&s, f, false, -1);
+                say(f, WIRE_ENDED, number, 0, 0, &rows[i], sizeof(rows[i]));
+                if (next_event(&s, &event, &err) == 0)
+                        fail_msg("exit code %d with signal %d was taken", rows[i].exit_code, rows[i].signal);
+                assert_non_null(strstr(err.message, "an end that is none"));
+                finish(&s);
+                tear_down(&fresh);
+        }
+}
+
+static void test_words_of_a_failure_do_not_speak_to_terminals(void **state)
+{
+        struct fixture *f = *state;
+        gb_error error = {.code = GB_E_NOT_FOUND, .errnum = ENOENT, .message = "a\033[2Jb\nc\177d"};
+        struct starter s;
+
+        memset(error.message + 16, 'x', sizeof(error.message) - 16); /* and no end */
+        greet(f);
+        uint32_t number = ask_for_start(&s, f, false, -1);
+        say(f, WIRE_FAILED, number, 0, 0, &error, sizeof(error));
+        pthread_join(s.thread, NULL);
+        assert_string_equal(s.err.message, "a [2Jb c d");
+}
+
 static void test_garbage_in_the_place_of_the_engines_frames(void **state)
 {
         struct fixture *f = *state;
@@ -540,6 +607,9 @@ int main(void)
                 cmocka_unit_test(test_a_hostile_agent_ends_its_own_session_only),
                 TEST(test_more_than_its_window_ends_it),
                 cmocka_unit_test(test_what_another_says_in_its_name_is_not_believed),
+                TEST(test_a_window_of_single_bytes_has_room),
+                cmocka_unit_test(test_ends_that_are_none),
+                TEST(test_words_of_a_failure_do_not_speak_to_terminals),
                 TEST(test_garbage_in_the_place_of_the_engines_frames),
                 TEST(test_last_words_are_kept),
                 cmocka_unit_test(test_it_can_be_closed_while_a_program_is_held),
