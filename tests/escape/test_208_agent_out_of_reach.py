@@ -57,7 +57,8 @@ for pid in sorted(set(targets)):
     attempt(f'process_vm_writev of {pid}', lambda: check(libc.process_vm_writev(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)))
     for request in (16, 0x4206):  # PTRACE_ATTACH, PTRACE_SEIZE
         attempt(f'ptrace {request:#x} of {pid}', lambda: check(libc.ptrace(request, pid, None, None)))
-    pidfd = os.pidfd_open(pid)
+    try: pidfd = os.pidfd_open(pid)
+    except OSError: pidfd = -1  # gVisor has none
     for fd in range(8):
         attempt(f'pidfd_getfd {fd} of {pid}', lambda: check(libc.syscall(438, pidfd, fd, 0)))
     attempt(f'setns to {pid}', lambda: check(libc.setns(pidfd, 0x20000000)))
@@ -156,7 +157,7 @@ attempt('outside 6', lambda: connect(socket.AF_INET6, socket.SOCK_DGRAM, ('2001:
 for name, family, kind, protocol in (('vsock', 40, 1, 0), ('netlink', 16, 3, 0), ('raw', 2, 3, 1), ('packet', 17, 3, 768), ('raw 6', 10, 3, 58), ('alg', 38, 5, 0), ('xdp', 44, 3, 0),
                                      ('bluetooth', 31, 3, 1), ('can', 29, 3, 1), ('key', 15, 3, 2), ('rds', 21, 5, 0), ('tipc', 30, 1, 0), ('smc', 43, 1, 0), ('qipcrtr', 42, 2, 0)):
     attempt(name, lambda: socket.socket(family, kind, protocol).close())
-print(sorted(set(os.listdir('/sys/class/net')) - {'lo'} if os.path.isdir('/sys/class/net') else []) if False else reached)
+print(reached)
 """
 
 

@@ -21,12 +21,13 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "each_backend: with a server on the native backend, and with one on Docker")
+    config.addinivalue_line("markers", "each_backend(...): with a server on the native backend and with one on Docker, or on those that are named")
 
 
 def pytest_generate_tests(metafunc):
     if "server" in metafunc.fixturenames:
-        names = ["native", "docker"] if metafunc.definition.get_closest_marker("each_backend") else ["native"]
+        marker = metafunc.definition.get_closest_marker("each_backend")
+        names = (marker.args or ["native", "docker"]) if marker else ["native"]
         metafunc.parametrize("server", names, indirect=True, scope="session")
 
 

@@ -80,6 +80,26 @@ static json_t *security(const struct container_plan *plan, const char *seccomp)
         return list;
 }
 
+/* Docker's own list, and what tells of the host but is of no use to a program. What only root may open is closed to a container anyway. */
+static const char *const masked[] = {
+        "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats",
+        "/sys/devices/virtual/powercap", "/sys/firmware",
+        "/proc/buddyinfo", "/proc/cmdline", "/proc/config.gz", "/proc/consoles", "/proc/crypto", "/proc/diskstats", "/proc/driver", "/proc/fb", "/proc/iomem", "/proc/ioports",
+        "/proc/kallsyms", "/proc/key-users", "/proc/locks", "/proc/mdstat", "/proc/misc", "/proc/modules",
+        "/proc/mtrr", "/proc/partitions", "/proc/pressure", "/proc/schedstat", "/proc/softirqs", "/proc/vmstat",
+        "/proc/zoneinfo",
+};
+static const char *const read_only[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+
+static json_t *paths(const char *const *list, size_t n)
+{
+        json_t *a = json_array();
+
+        for (size_t i = 0; i < n; i++)
+                json_array_append_new(a, json_string(list[i]));
+        return a;
+}
+
 static json_t *host_config(const struct container_request *request, const struct container_plan *plan, const char *seccomp)
 {
         const struct policy *policy = request->policy;
@@ -103,6 +123,8 @@ static json_t *host_config(const struct container_request *request, const struct
         if (!e->podman) {
                 json_object_set_new(o, "CgroupnsMode", json_string("private"));
                 json_object_set_new(o, "Init", json_false());
+                json_object_set_new(o, "MaskedPaths", paths(masked, ARRAY_SIZE(masked)));
+                json_object_set_new(o, "ReadonlyPaths", paths(read_only, ARRAY_SIZE(read_only)));
         }
         if (policy->runtime)
                 json_object_set_new(o, "Runtime", json_string(policy->runtime));

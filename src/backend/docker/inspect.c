@@ -68,6 +68,8 @@ static const struct {
         {"HostConfig.Sysctls", LOOK_EMPTY, NULL},
         {"HostConfig.Binds", LOOK_EMPTY, "repeats the mounts there: see mounts_compare()"},
         {"HostConfig.Mounts", LOOK_SAME, "are told as Binds"},
+        {"HostConfig.MaskedPaths", LOOK_SAME, "has its own, and does not tell"},
+        {"HostConfig.ReadonlyPaths", LOOK_SAME, "has its own, and does not tell"},
         {"Config.User", LOOK_SAME, NULL},
         {"Config.Entrypoint", LOOK_SAME, NULL},
         {"Config.Cmd", LOOK_EMPTY, NULL},
