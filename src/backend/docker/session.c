@@ -437,6 +437,13 @@ int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_er
         if (idle && s->counted)
                 atomic_store(&s->oom_kills, ret->oom_kills);
         line_usage(&s->line, &inside);
+        /* What the host counts there are gVisor's own tasks. */
+        if (s->line.hello.is_gvisor) {
+                ret->pids = inside.tasks;
+                s->tasks_peak = MAX(s->tasks_peak, ret->pids);
+                ret->pids_peak = s->tasks_peak;
+                ret->pids_refused = 0;
+        }
         ret->disk_bytes = s->workspace >= 0 ? 0 : inside.disk_bytes;
         ret->inodes = s->workspace >= 0 ? 0 : inside.inodes;
         ret->disk_full = inside.disk_full != 0;

@@ -26,7 +26,7 @@ struct backend_session {
         int workspace; /* a directory of the host; -1: private */
         uid_t uid;
         gid_t gid;
-        uint64_t pids_ours; /* tasks of the agent */
+        uint64_t tasks_peak; /* under gVisor, as far as the agent has counted them */
         unsigned next_slot;
 };
 
