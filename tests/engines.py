@@ -33,6 +33,7 @@ IMAGE = "glovebox-python"
 READY = 30       # seconds for an engine to listen
 ALL_READY = 600  # and for all of it, the base image too
 STATE = "state.json"
+STARTED = []     # processes of engines that go on; one that is forgotten makes Python warn
 
 
 def why_not(program="dockerd"):
@@ -298,6 +299,7 @@ def start_one(kind, directory, tar, state):
     engine = Engine(kind, directory / kind)
     try:
         engine.start()
+        STARTED.append(engine.process)
         path = tar()
         engine.import_tar(path, base_image.NAME)
         make_image(engine)
@@ -310,6 +312,7 @@ def start(directory):
     """Both at once, and the base image meanwhile. The state, which is also in the directory."""
     directory = pathlib.Path(directory).absolute()
     directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o755)  # for a server that has left root: the sockets themselves are for their group
     state, made, lock = {}, [], threading.Lock()
 
     def tar():
@@ -334,6 +337,8 @@ def stop(directory):
     for kind in ("docker", "podman"):
         if (directory / kind).is_dir():
             Engine(kind, directory / kind).stop()
+    while STARTED:
+        STARTED.pop().wait()
     unmount_below(directory)
     shutil.rmtree(directory, ignore_errors=True)
 

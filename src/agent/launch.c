@@ -214,9 +214,9 @@ _noreturn_ void launch_run(const struct launch *launch, int status)
 
         status_fd = status;
         become_session();
+        place_descriptors(launch); /* to numbers that the limit may not have */
         lower_limits(launch);
         lock_in(launch);
-        place_descriptors(launch);
         write_code(plan);
         if (chdir(plan->cwd) < 0)
                 fail(GB_E_USAGE, errno, "the box's user cannot enter the workspace: %s; its owner needs the right to (chmod u+rwx)",

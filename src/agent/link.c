@@ -111,6 +111,11 @@ int link_receive(void)
         return n == 0 ? -EPIPE : 0;
 }
 
+void link_forget(void)
+{
+        explicit_bzero(&keys, sizeof(keys));
+}
+
 /* Whether the host has said it. Who sends no keys uses none: a test. */
 static bool is_genuine(const struct wire_frame *frame, const char *payload)
 {
@@ -128,10 +133,11 @@ int link_next(struct wire_frame *ret, const char **ret_payload)
                 return -EPROTO;
         if (in_end - in_start < sizeof(frame) + frame.size)
                 return 0;
-        const char *payload = in + in_start + sizeof(frame);
+        char *payload = in + in_start + sizeof(frame);
         in_start += sizeof(frame) + frame.size;
         if (frame.type == WIRE_KEY && !has_heard && frame.size == sizeof(keys)) {
                 memcpy(&keys, payload, sizeof(keys));
+                explicit_bzero(payload, sizeof(keys));
                 has_keys = has_heard = true;
                 return link_next(ret, ret_payload);
         }

@@ -33,4 +33,7 @@ int link_receive(void);
 /* The next whole frame: 1, and its payload, which holds until the next call; 0: there is none yet; -EPROTO. */
 int link_next(struct wire_frame *ret, const char **ret_payload);
 
+/* In a child: the keys are the agent's alone. */
+void link_forget(void);
+
 #endif

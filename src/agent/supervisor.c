@@ -15,6 +15,7 @@
  * that was below it, and ends that. */
 #include "agent/supervisor.h"
 
+#include "agent/link.h"
 #include "agent/tree.h"
 #include "base/fd.h"
 #include "kernel/sys.h"
@@ -234,6 +235,7 @@ _noreturn_ void supervisor_run(struct launch *launch, int socket)
         sigset_t child;
 
         close_all_but(3, keep, ARRAY_SIZE(keep));
+        link_forget();
         prctl(PR_SET_NAME, "glovebox-keeper");
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);

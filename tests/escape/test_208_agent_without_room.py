@@ -18,7 +18,7 @@ def refusal(function, *args):
 
 
 def test_processes(containers):
-    session = containers(pids_limit=32, timeout="20s")
+    session = containers(pids_limit=32, timeout="4s")
     session.write("before", b"x")
     bomb = session.start("python", "import os, time\ntry:\n  while os.fork(): pass\n  time.sleep(100)\nexcept OSError:\n  print('full', flush=True)\n  time.sleep(100)")
     bomb.wait_for("stdout")
@@ -26,7 +26,7 @@ def test_processes(containers):
     assert refusal(session.write, "during", b"x") in ("limit", "lost", None)
     assert refusal(session.context, "python") in ("limit", "lost", None)
     assert not bomb.is_over
-    bomb_ends = bomb.join(20 + GRACE)
+    bomb_ends = bomb.join(4 + GRACE)
     assert bomb_ends.verdict in ("timeout", "pids"), bomb_ends
     assert is_lost(session) or (processes(session) == [] and session.read("before") == b"x")
 
@@ -95,6 +95,47 @@ def test_memory_that_stays(containers):
         assert refused.code in ("lost", "limit"), refused
     assert refusal(session.remove, "fill") in (None, "lost", "limit", "not_found")
     assert time.monotonic() - began < 10 + GRACE
+
+
+FLOOD = """
+import array, os, socket, time
+keep = []
+reading, writing = os.pipe()
+try:
+    for i in range(400):
+        pair = socket.socketpair()
+        keep.append(pair)
+        try:
+            while True: pair[0].sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [reading] * 200))], socket.MSG_DONTWAIT)
+        except BlockingIOError: pass
+except OSError: pass
+print('full', flush=True)
+while not os.path.exists('/sandbox/enough'): time.sleep(0.05)
+"""
+
+
+def test_what_is_counted_for_a_user(containers):
+    """Descriptors that are under way count for the user on the whole host, and boxes have the same: the agent of another one has room all the same."""
+    session, other = containers(timeout="60s"), containers(timeout="5s")
+    context = other.context("python")
+    assert context.run("1").text == "1"
+    flood = session.start("python", FLOOD)
+    flood.wait_for("stdout")
+    result = context.run("input()", stdin=b"hello\n")
+    assert (result.verdict, result.text) == ("ok", "'hello'"), result
+    other.write("file", b"x")
+    assert other.run("python", "print(open('file').read())").out == "x\n"
+    session.write("enough", b"")
+    assert flood.join().verdict == "ok"
+
+
+def test_few_descriptors(containers):
+    """The limit is the program's; the agent has its own."""
+    session = containers(nofile=32)
+    for i in range(3):
+        assert session.context("python").run("import resource\nresource.getrlimit(resource.RLIMIT_NOFILE)").text == "(32, 32)"
+    session.write("file", b"x")
+    assert session.list() == {b"file": session.list()[b"file"]}
 
 
 def test_its_share_of_the_others_memory(containers):

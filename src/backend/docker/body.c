@@ -21,6 +21,16 @@ static uint64_t processes_max(void)
         return getrlimit(RLIMIT_NPROC, &l) < 0 ? CONTAINER_NPROC_MAX : MIN((uint64_t)l.rlim_max, (uint64_t)CONTAINER_NPROC_MAX);
 }
 
+/* The agent has descriptors for all programs together. And the kernel measures who passes one on by this limit, against all that the user has under way
+ * anywhere on the host: the agent must be above what code can put there, in this container or another. */
+static uint64_t descriptors_max(const struct policy *policy)
+{
+        struct rlimit l;
+        uint64_t most = getrlimit(RLIMIT_NOFILE, &l) < 0 ? CONTAINER_NOFILE_MIN : MIN((uint64_t)l.rlim_max, (uint64_t)CONTAINER_NOFILE_MIN);
+
+        return MAX(policy->nofile, most);
+}
+
 /* As a native box has them. */
 static json_t *ulimits(const struct engine *e, const struct policy *policy)
 {
@@ -29,7 +39,7 @@ static json_t *ulimits(const struct engine *e, const struct policy *policy)
                 uint64_t value;
         } rows[] = {
                 {"core", 1}, /* 0 would still start a piped crash handler on the host */
-                {"nofile", policy->nofile},
+                {"nofile", descriptors_max(policy)},
                 {"memlock", 64 * KIB},
                 {"msgqueue", 0},
                 {"rtprio", 0},
@@ -137,7 +147,7 @@ static json_t *host_config(const struct container_request *request, const struct
         if (e->pids)
                 json_object_set_new(o, "PidsLimit", json_integer((json_int_t)container_tasks(e, policy)));
         if (e->cpu)
-                json_object_set_new(o, "NanoCpus", json_integer((json_int_t)(policy->cpu_milli * 1000000)));
+                json_object_set_new(o, "NanoCpus", json_integer((json_int_t)policy->cpu_milli * 1000000));
         return o;
 }
 

@@ -215,7 +215,8 @@ static void read_control(struct backend_program *p, char *chunk)
                 struct cmsghdr align;
         } control;
         struct line_source *s = &p->sources[WIRE_CONTROL];
-        struct iovec iov = {chunk, MIN((size_t)s->credit, (size_t)WIRE_DATA_MAX)};
+        size_t want = MIN((size_t)s->credit, (size_t)WIRE_DATA_MAX);
+        struct iovec iov = {chunk, want};
         struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
         int passed = -1;
 

@@ -98,7 +98,8 @@ static int send_plan(struct line *l, struct backend_program *p, const struct buf
         struct wire_frame start = {.type = WIRE_START, .program = p->number};
 
         for (size_t at = 0; at < plan->size;) {
-                struct wire_frame frame = {.type = WIRE_PLAN, .program = p->number, .size = (uint32_t)MIN(plan->size - at, (size_t)WIRE_DATA_MAX)};
+                size_t size = MIN(plan->size - at, (size_t)WIRE_DATA_MAX);
+                struct wire_frame frame = {.type = WIRE_PLAN, .program = p->number, .size = (uint32_t)size};
                 int r = line_send(l, &frame, plan->data + at);
                 if (r < 0)
                         return r;

@@ -18,6 +18,7 @@
 /* gVisor takes host tasks for those inside, and ends when it gets none: measured with its platform "ptrace", 38 idle and 4.7 for each process. */
 #define GVISOR_TASKS 128
 #define GVISOR_TASKS_EACH 6
+#define CONTAINER_NOFILE_MIN 16384 /* of the agent, or what this process has; each program gets the policy's */
 #define CONTAINER_NPROC_MAX 16384 /* the service of Podman itself has 32768, and cannot give more */
 #define CONTAINER_START_USEC 30000000ULL /* for an engine to start one; a runtime that is a virtual machine takes seconds */
 #define LAYER_FILE_BYTES_MAX (64 * MIB)

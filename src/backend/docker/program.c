@@ -51,10 +51,11 @@ static int plan_program(struct backend_session *s, const struct program_request 
 {
         bool context = q->mode == PROGRAM_CONTEXT;
         struct code_place place = {0};
+        uint64_t largest = MAX(q->policy->disk_limit_bytes, q->policy->tmp_size_bytes);
         struct wire_plan head = {
                 .flags = context ? WIRE_PLAN_CONTEXT : q->stdin_fd >= 0 ? WIRE_PLAN_STDIN : 0, .code_size = context ? 0 : (uint32_t)q->code_size,
                 .rlimit_nofile = q->policy->nofile,
-                .rlimit_fsize = MAX(q->policy->disk_limit_bytes, q->policy->tmp_size_bytes) + FILE_SLACK_BYTES,
+                .rlimit_fsize = largest + FILE_SLACK_BYTES,
         };
         _cleanup_command_ struct command *c = command_new();
         int r = c ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");

@@ -434,12 +434,14 @@ static bool is_allowed(const json_t *profile, const char *call, bool *ret_tested
         bool allowed = false;
 
         *ret_tested = false;
-        json_array_foreach(rules, i, rule)
-                json_array_foreach(json_object_get(rule, "names"), k, name)
+        json_array_foreach(rules, i, rule) {
+                json_array_foreach(json_object_get(rule, "names"), k, name) {
                         if (strcmp(json_string_value(name), call) == 0 && strcmp(text_of(rule, "action"), "SCMP_ACT_ALLOW") == 0) {
                                 allowed = true;
                                 *ret_tested = json_object_get(rule, "args") != NULL;
                         }
+                }
+        }
         return allowed;
 }
 

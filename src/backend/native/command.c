@@ -40,7 +40,7 @@ static int plan_program(struct box_plan *p, const struct box_request *q, const s
 
 int command_plan(struct box_plan *p, const struct box_request *request, gb_error *err)
 {
-        struct code_place place;
+        struct code_place place = {0};
         int r = command_place(&place, request->code_name, -1, err);
 
         return r < 0 ? r : plan_program(p, request, &place, err);
@@ -48,7 +48,7 @@ int command_plan(struct box_plan *p, const struct box_request *request, gb_error
 
 int command_plan_once(struct box_plan *p, const struct box_request *request, int slot, gb_error *err)
 {
-        struct code_place place;
+        struct code_place place = {0};
         int r = command_place(&place, request->code_name, slot, err);
 
         if (r == 0 && slot >= 0)
