@@ -109,6 +109,12 @@ static int write_session(const json_t *session, struct buffer *out)
         if (r == 0)
                 r = add_line(out, "state", json_member(session, "state", NULL));
         if (r == 0)
+                r = add_line(out, "backend", json_member(session, "backend", NULL));
+        if (r == 0 && json_member(session, "image", NULL))
+                r = add_line(out, "image", json_member(session, "image", NULL));
+        if (r == 0 && json_member(session, "runtime", NULL))
+                r = add_line(out, "runtime", json_member(session, "runtime", NULL));
+        if (r == 0)
                 r = add_line(out, "template", json_member(session, "template", "none"));
         if (r == 0)
                 r = add_line(out, "trust", json_member(policy, "trust", NULL));

@@ -52,13 +52,13 @@ print('end')
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_signals_to_everybody(containers, number):
     """All supervisors and all contexts of the session: its other programs are ended or lose their state, and say so."""
-    session = containers(timeout="3s")
+    session = containers(timeout="1s")
     context = session.context("python")
     assert context.run("x = 1").verdict == "ok"
     began = time.monotonic()
     result = session.run("python", f"import os, signal, time\nos.kill(-1, signal.{number})\ntime.sleep(100)")
     took = time.monotonic() - began
-    assert took < 3 + GRACE, took
+    assert took < 1 + GRACE, took
     if number == "SIGKILL":
         assert result.verdict in ("signal", "killed", "crash") or result.signal == 9, result
     else:
@@ -76,13 +76,13 @@ def test_signals_to_everybody(containers, number):
 
 @pytest.mark.parametrize("how", ["killed", "stopped", "stopped-again-and-again"])
 def test_the_supervisor(containers, how):
-    session = containers(timeout="2s")
+    session = containers(timeout="1s")
     code = {"killed": "kill(top, signal.SIGKILL); time.sleep(100)",
             "stopped": "kill(top, signal.SIGSTOP); time.sleep(100)",
             "stopped-again-and-again": "if os.fork() == 0:\n  while True: kill(top, signal.SIGSTOP)\ntime.sleep(100)"}[how]
     began = time.monotonic()
     result = session.run("python", f"{SURVIVOR}\nleave_somebody()\n{code}")
-    assert time.monotonic() - began < 2 + GRACE
+    assert time.monotonic() - began < 1 + GRACE
     assert result.verdict == "timeout" or result.signal == 9, result
     assert is_lost(session) or processes(session) == []
 

@@ -18,7 +18,7 @@ def refusal(function, *args):
 
 
 def test_processes(containers):
-    session = containers(pids_limit=32, timeout="4s")
+    session = containers(pids_limit=32, timeout="3s")
     session.write("before", b"x")
     bomb = session.start("python", "import os, time\ntry:\n  while os.fork(): pass\n  time.sleep(100)\nexcept OSError:\n  print('full', flush=True)\n  time.sleep(100)")
     bomb.wait_for("stdout")
@@ -26,7 +26,7 @@ def test_processes(containers):
     assert refusal(session.write, "during", b"x") in ("limit", "lost", None)
     assert refusal(session.context, "python") in ("limit", "lost", None)
     assert not bomb.is_over
-    bomb_ends = bomb.join(4 + GRACE)
+    bomb_ends = bomb.join(3 + GRACE)
     assert bomb_ends.verdict in ("timeout", "pids"), bomb_ends
     assert is_lost(session) or (processes(session) == [] and session.read("before") == b"x")
 
@@ -162,7 +162,7 @@ while True: pass
 
 @pytest.mark.parametrize("how", ["garbage", "closed", "descriptors", "deaf"])
 def test_its_own_control_channel(containers, how):
-    session = containers(timeout="4s")
+    session = containers(timeout="2s")
     other, context = session.context("python"), session.context("python")
     code = {"garbage": "os.write(20, os.urandom(100000))",
             "closed": "os.close(20)",
@@ -174,6 +174,6 @@ def test_its_own_control_channel(containers, how):
         assert result.verdict in ("error", "timeout", "lost", "protocol", "crash"), result
     except Refused as refused:
         assert refused.code in ("lost", "protocol"), refused
-    assert time.monotonic() - began < 4 + GRACE
+    assert time.monotonic() - began < 2 + GRACE
     assert other.run("20 + 22").text == "42"
     assert context.run("20 + 23").text == "43"
