@@ -33,7 +33,7 @@ IMAGE = "glovebox-python"
 READY = 30       # seconds for an engine to listen
 ALL_READY = 600  # and for all of it, the base image too
 STATE = "state.json"
-STARTED = []     # processes of engines that go on; one that is forgotten makes Python warn
+STARTED = {}     # by directory: processes of engines that go on; one that is forgotten makes Python warn
 
 
 def why_not(program="dockerd"):
@@ -299,7 +299,7 @@ def start_one(kind, directory, tar, state):
     engine = Engine(kind, directory / kind)
     try:
         engine.start()
-        STARTED.append(engine.process)
+        STARTED.setdefault(directory, []).append(engine.process)
         path = tar()
         engine.import_tar(path, base_image.NAME)
         make_image(engine)
@@ -337,8 +337,8 @@ def stop(directory):
     for kind in ("docker", "podman"):
         if (directory / kind).is_dir():
             Engine(kind, directory / kind).stop()
-    while STARTED:
-        STARTED.pop().wait()
+    for process in STARTED.pop(directory, []):
+        process.wait(10)
     unmount_below(directory)
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -61,6 +61,22 @@ static bool queue_extend(struct backend_program *p, uint16_t stream, const void 
         return true;
 }
 
+/* What was handed on of the first entry has been credited, and is sent again as other bytes: kept, it would make the queue grow without end. */
+static void queue_drop_done(struct backend_program *p)
+{
+        struct entry first;
+
+        if (p->head_done == 0)
+                return;
+        memcpy(&first, p->queue.data, sizeof(first));
+        first.size -= (uint32_t)p->head_done;
+        memcpy(p->queue.data, &first, sizeof(first));
+        p->queue.size -= p->head_done;
+        memmove(p->queue.data + sizeof(first), p->queue.data + sizeof(first) + p->head_done, p->queue.size - sizeof(first));
+        p->queue_last -= MIN(p->queue_last, p->head_done);
+        p->head_done = 0;
+}
+
 static int queue_add(struct backend_program *p, enum entry_kind kind, uint16_t stream, const void *bytes, uint32_t size)
 {
         struct entry e = {kind, stream, size};
@@ -71,6 +87,7 @@ static int queue_add(struct backend_program *p, enum entry_kind kind, uint16_t s
                 p->queue_last -= MIN(p->queue_last, p->queue_at);
                 p->queue_at = 0;
         }
+        queue_drop_done(p);
         if (kind == ENTRY_DATA && queue_extend(p, stream, bytes, size))
                 return 0;
         p->queue_last = p->queue.size;

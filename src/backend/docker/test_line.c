@@ -242,6 +242,42 @@ static void test_what_nobody_reads_gets_no_credit_and_stands_in_no_ones_way(void
         finish(&other);
 }
 
+/* Much more than a window, read in small pieces: all of it comes, in its order, and the queue does not grow. */
+static void test_a_slow_reader_gets_everything(void **state)
+{
+        enum { PIECE = 3000, TOTAL = 3 * 1024 * 1024 };
+        struct fixture *f = *state;
+        unsigned char piece[PIECE], text[777];
+        char payload[WIRE_DATA_MAX];
+        uint64_t said = 0, got = 0, credit = WIRE_WINDOW;
+        struct starter s;
+
+        greet(f);
+        uint32_t number = start(&s, f, false, -1);
+        while (got < TOTAL) {
+                while (said < TOTAL && credit >= PIECE) {
+                        for (size_t i = 0; i < PIECE; i++)
+                                piece[i] = (unsigned char)((said + i) * 7 / 5);
+                        say(f, WIRE_DATA, number, WIRE_STDOUT, 0, piece, PIECE);
+                        said += PIECE;
+                        credit -= PIECE;
+                }
+                ssize_t n = read(s.io.out, text, sizeof(text));
+                for (ssize_t i = 0; i < n; i++)
+                        assert_int_equal(text[i], (unsigned char)((got + (uint64_t)i) * 7 / 5));
+                got += n > 0 ? (uint64_t)n : 0;
+                struct pollfd credits = {f->agent, POLLIN, 0};
+                while (poll(&credits, 1, n > 0 ? 0 : 1) > 0) {
+                        struct wire_frame frame = hear(f, payload);
+                        assert_int_equal(frame.type, WIRE_CREDIT);
+                        credit += frame.value;
+                }
+                assert_false(line_is_lost(&f->line, NULL));
+                assert_true(credit <= WIRE_WINDOW);
+        }
+        finish(&s);
+}
+
 static void test_input_goes_within_its_window(void **state)
 {
         struct fixture *f = *state;
@@ -598,6 +634,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_output_comes_before_the_word_of_the_interpreter_and_the_end),
                 TEST(test_what_nobody_reads_gets_no_credit_and_stands_in_no_ones_way),
+                TEST(test_a_slow_reader_gets_everything),
                 TEST(test_input_goes_within_its_window),
                 TEST(test_a_pipe_is_passed_with_the_first_byte),
                 TEST(test_the_deadline_stops_it_and_what_resists_loses_its_container),
