@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* A process that exits closes its channel a moment before it is reaped. One that goes on without a channel
@@ -122,6 +123,7 @@ static void note_broken(struct exec *x, const char *rule)
                 return;
         facts_of(x)->channel_broken = true;
         facts_of(x)->broken_rule = rule;
+        (void)shutdown(x->io->control, SHUT_RD); /* nobody listens any more: what a backend still has for us must not stand before the end */
         stop(x, STOP_NONE);
 }
 

@@ -7,6 +7,7 @@
 The code runs as the same user as the agent (process 1) and the supervisors above each program.
 """
 import os
+import threading
 
 import pytest
 from conftest import GIVEN, wait_until
@@ -19,6 +20,11 @@ GRACE = 5.0  # seconds: from a limit to the verdict, with a container that has t
 __all__ = ["containers", "engines", "own_warden"]
 
 
+def own_of(engine, pid):
+    """Containers of that process: others may use the engine, too."""
+    return [c["Id"] for c in engine.containers() if c["Labels"].get(OWNER, "").split(":")[-2:-1] == [str(pid)]]
+
+
 class Containers:
     def __init__(self, engines):
         self.engines, self.engine, self.opened = engines, engines.docker, []
@@ -29,9 +35,8 @@ class Containers:
         self.opened.append(session)
         return session
 
-    def own(self, pid=None):
-        """Containers of this process, or of that one: others may use the engine, too."""
-        return [c["Id"] for c in self.engine.containers() if c["Labels"].get(OWNER, "").split(":")[-2:-1] == [str(pid or os.getpid())]]
+    def own(self):
+        return own_of(self.engine, os.getpid())
 
 
 @pytest.fixture
@@ -41,6 +46,9 @@ def containers(own_warden, engines, monkeypatch):
         monkeypatch.setenv("GLOVEBOX_LIBEXEC_DIR", str(BUILD / "src/agent"))  # where the library of a build tree finds the agent
     opener = Containers(engines)
     yield opener
+    for thread in threading.enumerate():
+        if thread.daemon:  # a run of a test that has failed: nobody may be inside a session that is closed
+            thread.join(15)
     for session in opener.opened:
         session.close()
     assert wait_until(lambda: not opener.own(), 5), f"containers are left: {opener.own()}"

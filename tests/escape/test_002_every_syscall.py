@@ -10,7 +10,7 @@ from conftest import ROOT
 
 
 COLUMNS = {"x86_64": 2, "aarch64": 3}
-ZERO = {"0", "SCHED_OTHER", "SOL_IP", "no such bit"}  # names in the list whose value is 0
+ZERO = {"0", "PRIO_PROCESS", "SCHED_OTHER", "SOL_IP", "no such bit"}  # names in the list whose value is 0
 UNFILTERED = {"x86_64": {335, 336}}  # uretprobe, uprobe: the kernel asks no filter, and kills whoever is not a probe
 
 

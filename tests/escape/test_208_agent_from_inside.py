@@ -37,10 +37,10 @@ for number in range(1, 65):
     try: os.kill(1, number)
     except PermissionError: pass
     libc.sigqueue(1, number, ctypes.c_void_p(1))
-    fd = os.pidfd_open(1)
-    try: signal.pidfd_send_signal(fd, number)
-    except PermissionError: pass
-    os.close(fd)
+    try:
+        fd = os.pidfd_open(1)  # gVisor has none
+        signal.pidfd_send_signal(fd, number)
+    except OSError: pass
     libc.syscall(234, 1, 1, number)  # tgkill
 time.sleep(0.2)
 print('end')
