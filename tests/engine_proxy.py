@@ -49,6 +49,8 @@ class Proxy:
         return self
 
     def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # who waits there is told
         self.listener.close()
         for one in self.ends:
             with contextlib.suppress(OSError):

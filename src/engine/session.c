@@ -256,8 +256,8 @@ int session_run(struct session *s, const struct once_request *q, struct result *
         if (r == 0)
                 r = start(&x, &channel, q, err);
         session_say_layout(&result->controls, io.ready);
-        /* Its box was made for it: the time that took is not the program's. */
-        if (r == 0 && q->alone && !x.script)
+        /* What it took to start it, perhaps with a box of its own, is not the program's time. */
+        if (r == 0 && !x.script)
                 x.began_usec = monotonic_usec();
         if (r == 0)
                 r = exec_run(&x, err);

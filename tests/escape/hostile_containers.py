@@ -44,9 +44,9 @@ def containers(own_warden, engines, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", engines.docker.host)
     if "GLOVEBOX_LIBEXEC_DIR" not in GIVEN and (BUILD / "src/agent").is_dir():
         monkeypatch.setenv("GLOVEBOX_LIBEXEC_DIR", str(BUILD / "src/agent"))  # where the library of a build tree finds the agent
-    opener = Containers(engines)
+    opener, before = Containers(engines), set(threading.enumerate())
     yield opener
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if thread.daemon:  # a run of a test that has failed: nobody may be inside a session that is closed
             thread.join(15)
     for session in opener.opened:
