@@ -320,6 +320,7 @@ def test_an_orderly_end():
         def wait_here():
             answers.append(server.post("/v1/runs", {"code": code}))
 
+        wait_for(lambda: server.used()["runs"] == 1)  # the quick one has ended
         waiter = threading.Thread(target=wait_here)
         waiter.start()
         wait_for(lambda: server.used()["runs"] >= 2)
