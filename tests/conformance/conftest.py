@@ -6,7 +6,7 @@ from engine_fixtures import engines  # noqa: F401
 
 
 @pytest.fixture(scope="session", params=NAMES)
-def backend(request, engines, session_dir):
+def backend(request, nothing_left_at_the_end, engines, session_dir):  # closed before anybody looks for what is left
     made = Backend(request.param, engine_for(request.param, engines), session_dir)
     yield made
     made.close()
