@@ -318,7 +318,11 @@ int session_docker_open(const struct session_request *q, struct controls *ret_co
         if (q->workspace_fd >= 0)
                 s->workspace = fcntl(q->workspace_fd, F_DUPFD_CLOEXEC, 3);
         gb_error why = {0};
-        r = choose_identity(s, q, &why);
+        /* Without it the container would have the directory, and nobody would look whose it is. */
+        if (q->workspace_fd >= 0 && s->workspace < 0)
+                r = error_set(&why, GB_E_INTERNAL, errno, "cannot hold the workspace: %s", strerror(errno));
+        if (r == 0)
+                r = choose_identity(s, q, &why);
         if (r == 0)
                 r = find_paths(q, &paths, &why);
         if (r == 0)
