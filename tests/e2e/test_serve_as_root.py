@@ -128,8 +128,8 @@ def test_templates_are_kept_warm():
             return next((p for p in descendants(server.pid) if p[1] == "python3"), None)
 
         for _ in range(2):  # by themselves: nobody asks for a run
-            assert wait_until(template, PATIENCE)
-            before = template()
+            before = wait_until(template, PATIENCE)
+            assert before
             os.kill(before[0], signal.SIGKILL)
             assert wait_until(lambda: not lives(before) and template(), PATIENCE)
         warden = child_named(server.pid, "glovebox-warden")
