@@ -11,6 +11,7 @@ those, or starts some for its own suite. Docker has two runtimes: runc, and runs
 Only what is in DIR, or was started from it, is ever ended or unmounted.
 """
 import contextlib
+import glob
 import http.client
 import json
 import os
@@ -33,6 +34,7 @@ IMAGE = "glovebox-python"
 READY = 30       # seconds for an engine to listen
 ALL_READY = 600  # and for all of it, the base image too
 STATE = "state.json"
+CGROUPS = "cgroups.json"  # beside it: those of the engines' names that were there before
 STARTED = {}     # by directory: processes of engines that go on; one that is forgotten makes Python warn
 
 
@@ -313,6 +315,7 @@ def start(directory):
     directory = pathlib.Path(directory).absolute()
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o755)  # for a server that has left root: the sockets themselves are for their group
+    (directory / CGROUPS).write_text(json.dumps(cgroups()))
     state, made, lock = {}, [], threading.Lock()
 
     def tar():
@@ -332,14 +335,25 @@ def start(directory):
     return state
 
 
+def cgroups():
+    """The groups that engines keep for good above those of their containers, the innermost first."""
+    names = ("docker", "libpod_parent/conmon", "libpod_parent")
+    return [path for name in names for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/*") for path in glob.glob(f"{root}/{name}")]
+
+
 def stop(directory):
     directory = pathlib.Path(directory).absolute()
+    before = json.loads((directory / CGROUPS).read_text()) if (directory / CGROUPS).exists() else cgroups()
     for kind in ("docker", "podman"):
         if (directory / kind).is_dir():
             Engine(kind, directory / kind).stop()
     for process in STARTED.pop(directory, []):
         process.wait(10)
     unmount_below(directory)
+    for path in cgroups():
+        if path not in before:
+            with contextlib.suppress(OSError):  # somebody else's by now
+                os.rmdir(path)
     shutil.rmtree(directory, ignore_errors=True)
 
 
