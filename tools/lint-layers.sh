@@ -11,7 +11,7 @@ allowed() {
         kernel | policy) echo "base" ;;
         image) echo "base policy" ;;
         runner) echo "base kernel warden/protocol.h" ;;
-        agent) echo "base kernel engine/files.h engine/files_wire.h" ;;
+        agent) echo "base kernel runner/first.h engine/files.h engine/files_wire.h" ;;
         warden) echo "base kernel runner glovebox/error.h" ;;
         backend) echo "base kernel policy client http agent/wire.h warden/protocol.h" ;;
         engine) echo "base policy backend/backend.h" ;;

@@ -39,7 +39,7 @@ count() { cat "$@" | gcc -fpreprocessed -dD -E -P - 2>/dev/null | grep -c .; }
 # a program of its own, the attacker of `glovebox verify`.
 with_privilege=(src/warden/{main,box,build,channel,files,inside,loop,order,program,session,template}.c
         src/warden/{box,channel,files,inside,loop,program,protocol,session,template}.h)
-in_the_box=(src/warden/{foreman,setup,root,payload}.c src/warden/{setup,payload}.h src/runner/{init,program}.c src/runner/runner.h)
+in_the_box=(src/warden/{foreman,setup,root,payload}.c src/warden/{setup,payload}.h src/runner/{first,init,program}.c src/runner/{first,runner}.h)
 mapfile -t borrowed < <(sed -n "/^kernel_box_sources = files(/,/^)/s/.*'\(.*\)'.*/src\/kernel\/\1/p" src/kernel/meson.build)
 borrowed+=(src/kernel/seccomp.c src/base/error.c src/base/fd.c src/base/message.c)
 echo "lines of code in the warden: $(count "${with_privilege[@]}") with privilege, $(count "${in_the_box[@]}") in the box, $(count "${borrowed[@]}") borrowed from kernel/ and base/"

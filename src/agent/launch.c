@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the fork of a program's first process to its exec. It locks itself in as a program in a native box does (runner/program.c): what is said to the
- * user when something is missing is the same.
+ * From the fork of a program's first process to its exec. It locks itself in as a program in a native box does (runner/program.c).
  *
  * With a compiler it forks once: the child compiles, this process waits and then becomes what was compiled. Until its last exec it is not dumpable,
  * so what the compiler runs cannot touch it. */
@@ -13,6 +12,7 @@
 #include "kernel/privilege.h"
 #include "kernel/seccomp.h"
 #include "kernel/sys.h"
+#include "runner/first.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,9 +25,6 @@
 #include <sys/wait.h>
 
 #define STATUS_FD_MIN 32 /* above what the program gets */
-
-/* Directories where the first word of a command is looked up. */
-static const char *const search_path[] = {"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"};
 
 static int status_fd = -1;
 static bool is_started; /* the compiler was executed */
@@ -67,16 +64,9 @@ static void say_started(void)
 
 static void become_session(void)
 {
-        static const unsigned long standard[4]; /* the kernel's struct sigaction: all default */
-        sigset_t none;
+        const char *what;
 
-        /* Not by glibc, which keeps two for itself and would leave them as the caller had them. */
-        for (int sig = 1; sig < NSIG; sig++)
-                syscall(SYS_rt_sigaction, sig, standard, NULL, 8);
-        sigemptyset(&none);
-        check(negative(sigprocmask(SIG_SETMASK, &none, NULL)), "clear the program's signal mask");
-        check(negative(setsid()), "start a process session in the box");
-        umask(022);
+        check(first_become_session(&what), what);
 }
 
 static void lower_limits(const struct launch *launch)
@@ -159,30 +149,18 @@ static void write_code(const struct plan *plan)
 
 static _noreturn_ void execute(char *const *words, char *const *variables)
 {
-        char path[BOX_PATH_MAX];
+        int errnum = -first_execute(words, variables);
 
-        if (strchr(words[0], '/')) {
-                execve(words[0], words, variables);
-                fail(GB_E_NOT_FOUND, errno, "cannot execute %s in the box: %s", words[0], strerror(errno));
-        }
-        int errnum = ENOENT;
-        for (size_t i = 0; i < ARRAY_SIZE(search_path); i++) {
-                snprintf(path, sizeof(path), "%s/%s", search_path[i], words[0]);
-                execve(path, words, variables);
-                if (errno != ENOENT && errno != ENOTDIR)
-                        errnum = errno;
-        }
-        if (errnum == ENOENT)
+        if (errnum == ENOENT && !strchr(words[0], '/'))
                 fail(GB_E_NOT_FOUND, ENOENT,
                      "%s is not installed in the box (looked in /usr/local/bin, /usr/bin, /bin); use --image with an image that has it", words[0]);
         fail(GB_E_NOT_FOUND, errnum, "cannot execute %s in the box: %s%s", words[0], strerror(errnum),
              errnum == E2BIG ? " (the arguments and variables are too long)" : "");
 }
 
-/* Returns when the compiler was content; ends as the compiler ended otherwise. */
 static void compile(const struct plan *plan)
 {
-        int exec_pipe[2], status;
+        int exec_pipe[2];
         char dummy;
 
         check(negative(pipe2(exec_pipe, O_CLOEXEC)), "start the compiler");
@@ -196,15 +174,7 @@ static void compile(const struct plan *plan)
                 ;
         safe_close(exec_pipe[0]);
         say_started();
-        while (waitpid(pid, &status, 0) < 0)
-                if (errno != EINTR)
-                        _exit(127);
-        if (WIFSIGNALED(status)) {
-                kill(getpid(), WTERMSIG(status));
-                _exit(128 + WTERMSIG(status));
-        }
-        if (WEXITSTATUS(status) != 0)
-                _exit(WEXITSTATUS(status));
+        first_wait_for_compiler(pid);
         say_started();
 }
 

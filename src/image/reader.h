@@ -6,6 +6,7 @@
 #define IMAGE_READER_H
 
 #include "base/error.h"
+#include "base/helper.h"
 #include "base/limits.h"
 #include "image/record.h"
 
@@ -28,10 +29,10 @@ struct image_entry {
 };
 
 struct image_reader {
-        pid_t pid; /* 0: none */
-        int fd, cancel_fd;
+        struct helper helper;
+        int cancel_fd;
 };
-#define IMAGE_READER_NONE {.fd = -1, .cancel_fd = -1}
+#define IMAGE_READER_NONE {.helper = HELPER_NONE, .cancel_fd = -1}
 
 /* Of what the descriptor holds from where it stands; it may be a pipe. When cancel_fd is readable (-1: none) everything fails with ECANCELED. */
 int image_reader_start(struct image_reader *r, int in, struct image_limits most, int cancel_fd, gb_error *err);

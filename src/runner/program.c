@@ -14,6 +14,7 @@
 #include "kernel/privilege.h"
 #include "kernel/seccomp.h"
 #include "kernel/sys.h"
+#include "runner/first.h"
 #include "runner/runner.h"
 
 #include <errno.h>
@@ -26,9 +27,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-/* Directories where the first word of a command is looked up. */
-static const char *const search_path[] = {"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"};
 
 #define FRAMES_FD 3
 
@@ -63,16 +61,9 @@ static int negative(int r)
 
 static void become_session(void)
 {
-        static const unsigned long standard[4]; /* the kernel's struct sigaction: all default */
-        sigset_t none;
+        const char *what;
 
-        /* Not by glibc, which keeps two for itself and would leave them as the caller had them. */
-        for (int sig = 1; sig < NSIG; sig++)
-                syscall(SYS_rt_sigaction, sig, standard, NULL, 8);
-        sigemptyset(&none);
-        check(negative(sigprocmask(SIG_SETMASK, &none, NULL)), "clear the program's signal mask");
-        check(negative(setsid()), "start a process session in the box");
-        umask(022);
+        check(first_become_session(&what), what);
 }
 
 static void lock_in(struct program_layers layers)
@@ -160,24 +151,12 @@ static void split(const struct payload *p, struct payload_range range, char **li
 
 static _noreturn_ void execute(const struct payload *p, uint32_t command)
 {
-        char path[BOX_PATH_MAX];
-
         split(p, p->commands[command], words, ARRAY_SIZE(words) - 1);
         if (!words[0])
                 fail(GB_E_INTERNAL, 0, "the box has no command to run");
 
-        if (strchr(words[0], '/')) {
-                execve(words[0], words, variables);
-                fail(GB_E_NOT_FOUND, errno, "cannot execute %s in the box: %s", words[0], strerror(errno));
-        }
-        int errnum = ENOENT;
-        for (size_t i = 0; i < ARRAY_SIZE(search_path); i++) {
-                snprintf(path, sizeof(path), "%s/%s", search_path[i], words[0]);
-                execve(path, words, variables);
-                if (errno != ENOENT && errno != ENOTDIR)
-                        errnum = errno;
-        }
-        if (errnum == ENOENT)
+        int errnum = -first_execute(words, variables);
+        if (errnum == ENOENT && !strchr(words[0], '/'))
                 fail(GB_E_NOT_FOUND, ENOENT,
                      "%s is not installed in the box (looked in /usr/local/bin, /usr/bin, /bin); install it on the host "
                      "or use --rootfs with an image that has it", words[0]);
@@ -185,24 +164,14 @@ static _noreturn_ void execute(const struct payload *p, uint32_t command)
              errnum == E2BIG ? " (the arguments and variables are too long)" : "");
 }
 
-/* Returns when the compiler was content; ends as the compiler ended otherwise. */
 static void compile(const struct payload *p)
 {
-        int status;
-
         pid_t pid = fork();
+
         check(negative(pid), "start the compiler");
         if (pid == 0)
                 execute(p, 0);
-        while (waitpid(pid, &status, 0) < 0)
-                if (errno != EINTR)
-                        _exit(127);
-        if (WIFSIGNALED(status)) {
-                kill(getpid(), WTERMSIG(status));
-                _exit(128 + WTERMSIG(status));
-        }
-        if (WEXITSTATUS(status) != 0)
-                _exit(WEXITSTATUS(status));
+        first_wait_for_compiler(pid);
 }
 
 /* In a session the root stands already: what the program needs of files it writes itself, as the box's user. */

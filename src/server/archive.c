@@ -7,22 +7,17 @@
  * code in it at that moment: what was written until then stays.) */
 #include "server/archive.h"
 
-#include "base/fd.h"
 #include "base/hash.h"
-#include "base/path.h"
+#include "base/helper.h"
 #include "base/path_set.h"
 #include "base/quote.h"
 #include "server/archive_record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE_BYTES 4096ULL
@@ -41,71 +36,6 @@ struct unpacking {
         char target[HOST_PATH_MAX];
         char *entry; /* the caller's: what is refused */
 };
-
-/* ---- the program ---- */
-
-struct child {
-        pid_t pid; /* 0: none */
-        int fd;
-};
-
-static void child_done(struct child *c)
-{
-        c->fd = safe_close(c->fd);
-        if (c->pid <= 0)
-                return;
-        kill(c->pid, SIGKILL);
-        while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-                ;
-        c->pid = 0;
-}
-
-static int spawn(struct child *c, const char *program, char *const argv[], int in, int out)
-{
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        char *environment[] = {NULL};
-        sigset_t none, all;
-
-        sigemptyset(&none);
-        sigfillset(&all);
-        posix_spawn_file_actions_init(&actions);
-        posix_spawnattr_init(&attributes);
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setsigdefault(&attributes, &all);
-        int e = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-        if (e == 0)
-                e = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-        if (e == 0)
-                e = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-        if (e == 0)
-                e = posix_spawn(&c->pid, program, &actions, &attributes, argv, environment);
-        posix_spawnattr_destroy(&attributes);
-        posix_spawn_file_actions_destroy(&actions);
-        return -e;
-}
-
-static int child_start(struct child *c, const struct unpacking *u, int in, gb_error *err)
-{
-        _cleanup_free_ char *program = NULL;
-        char bytes[24], entries[24], mode[8];
-        int pair[2];
-
-        snprintf(mode, sizeof(mode), "%s", u->write ? "unpack" : "check");
-        snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)u->limits.bytes);
-        snprintf(entries, sizeof(entries), "%llu", (unsigned long long)u->limits.entries);
-        int r = path_libexec("glovebox-archive", &program);
-        if (r < 0 || lseek(in, 0, SEEK_SET) < 0 || pipe2(pair, O_CLOEXEC) < 0)
-                return error_set(err, GB_E_INTERNAL, r < 0 ? -r : errno, "cannot read an archive: %s", strerror(r < 0 ? -r : errno));
-        char *argv[] = {program, mode, bytes, entries, NULL};
-        r = spawn(c, program, argv, in, pair[1]);
-        safe_close(pair[1]);
-        c->fd = pair[0];
-        if (r < 0)
-                c->pid = 0;
-        return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot start %s: %s", program, strerror(-r)) : 0;
-}
 
 /* ---- records ---- */
 
@@ -264,13 +194,19 @@ static int take_all(struct unpacking *u, gb_error *err)
 
 static int once(struct unpacking *u, int in, bool write, gb_error *err)
 {
-        _cleanup_(child_done) struct child child = {.fd = -1};
+        _cleanup_helper_ struct helper reader = HELPER_NONE;
+        char bytes[24], entries[24];
+        const char *const words[] = {write ? "unpack" : "check", bytes, entries, NULL};
 
-        u->write = write;
-        int r = child_start(&child, u, in, err);
+        snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)u->limits.bytes);
+        snprintf(entries, sizeof(entries), "%llu", (unsigned long long)u->limits.entries);
+        if (lseek(in, 0, SEEK_SET) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot read an archive: %s", strerror(errno));
+        int r = helper_start(&reader, "glovebox-archive", words, in, err);
         if (r < 0)
                 return r;
-        u->fd = child.fd;
+        u->write = write;
+        u->fd = reader.fd;
         return take_all(u, err);
 }
 
