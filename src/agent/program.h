@@ -67,7 +67,7 @@ struct program {
 int programs_init(void);
 struct tree *program_tree(void);
 
-/* One frame of the host. 0, or -EPROTO. */
+/* One frame of the host (frames.c). 0, or -EPROTO. */
 int programs_take(const struct wire_frame *frame, const char *payload);
 
 #define PROGRAM_SLOTS_MAX (WIRE_PROGRAMS_MAX * (WIRE_STREAMS_MAX + 3))
@@ -81,6 +81,29 @@ int programs_tick(void);
 
 /* Ends every process but this one, then this one. */
 _noreturn_ void programs_end_all(void);
+
+/* ---- one program ---- */
+
+struct program *program_by_number(uint32_t number); /* NULL: there can be none */
+void program_say(uint16_t type, const struct program *p, uint32_t value, const void *payload, size_t size);
+/* Tells its supervisor to end it. */
+void program_stop(struct program *p);
+/* There is room for what it has for the host. */
+void program_go_on(struct program *p);
+/* Nothing of it is left, and its number is free. */
+void program_release(struct program *p);
+/* Sends what is used now, as an answer to the host's question. */
+void program_look(uint32_t value);
+
+/* ---- its start (start.c) ---- */
+
+int program_start_init(void);
+/* 0, or -EPROTO: longer than a plan may be. */
+int program_add_to_plan(struct program *p, const char *bytes, size_t size);
+/* 0, also when it was said that it cannot be started; -EPROTO: what it has is no plan. */
+int program_start(struct program *p);
+/* A pipe; our end does not block. 0 or a negative errno. */
+int program_make_pipe(int *ret_read, int *ret_write, bool we_read);
 
 /* ---- streams (stream.c) ---- */
 
