@@ -22,7 +22,7 @@ BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox"
 LAYERS_BINARY = os.environ.get("GLOVEBOX_LAYERS_BINARY")
 # What the caller has set; tests that load the library set more, for themselves.
 GIVEN = {name: os.environ[name] for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_CONFIG_DIR") if name in os.environ}
-ATTACK_SOURCE = ROOT / "tests/escape/attack.c"
+ATTACK_SOURCES = ROOT / "tests/escape/attack"
 USER = 65533
 IS_ROOT = os.geteuid() == 0
 NOT_ROOT = "needs root, and the suite does not run as root"
@@ -91,7 +91,7 @@ class Result:
 
 
 class Attack:
-    """What an attack of attack.c reported: steps (what it tried, and 'ok' or an errno) and notes."""
+    """What an attack of tests/escape/attack reported: steps (what it tried, and 'ok' or an errno) and notes."""
 
     def __init__(self, name, token, result):
         self.name, self.result, self.steps, self.notes = name, result, {}, {}
@@ -199,7 +199,7 @@ class Box:
         return self.finish(process)
 
     def attack(self, name, *args, mount=(), **options):
-        """Runs an attack of attack.c, which is /attack/attack in the box."""
+        """Runs an attack of tests/escape/attack, which is /attack/attack in the box."""
         token = secrets.token_hex(8)
         words = " ".join([name, token, *map(str, args)])
         result = self.run(f"exec /attack/attack {words}", "sh", mount=[f"{self.attack_dir}:/attack", *mount], **options)
@@ -228,13 +228,13 @@ def session_dir():
 
 @pytest.fixture(scope="session")
 def attack_dir(session_dir):
-    """attack.c, compiled once, in a directory to mount."""
+    """The program of tests/escape/attack, compiled once, in a directory to mount."""
     path = session_dir / "attack"
     path.mkdir(mode=0o755)
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
         pytest.skip("no C compiler to build the attacks with")
-    subprocess.run([compiler, "-static", "-O1", "-w", "-pthread", "-o", str(path / "attack"), str(ATTACK_SOURCE)],
+    subprocess.run([compiler, "-static", "-O1", "-w", "-pthread", "-o", str(path / "attack"), *map(str, sorted(ATTACK_SOURCES.glob("*.c")))],
                    check=True)
     (path / "attack").chmod(0o755)
     return path
