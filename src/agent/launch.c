@@ -65,8 +65,9 @@ static void say_started(void)
 static void become_session(void)
 {
         const char *what;
+        int r = first_become_session(&what);
 
-        check(first_become_session(&what), what);
+        check(r, what);
 }
 
 static void lower_limits(const struct launch *launch)

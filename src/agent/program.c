@@ -162,11 +162,15 @@ static bool take_report(struct program *p)
                 p->report = safe_close(p->report); /* it is dead, or will be in a moment */
                 return false;
         }
-        if (r.kind == REPORT_STARTED && p->state == PROGRAM_STARTING) {
+        /* One that was told to end before it was executed has no other beginning. */
+        if ((r.kind == REPORT_STARTED || r.kind == REPORT_ENDED) && p->state == PROGRAM_STARTING) {
                 p->state = PROGRAM_RUNNING;
                 p->leader = r.leader;
+                p->marked = r.marked;
+                p->started_usec = monotonic_usec();
                 program_say(WIRE_STARTED, p, 0, NULL, 0);
-        } else if (r.kind == REPORT_FAILED) {
+        }
+        if (r.kind == REPORT_FAILED) {
                 p->leader = r.leader;
                 p->failed = true;
                 p->error = r.error;
@@ -194,7 +198,7 @@ static void take_supervisor_end(struct program *p)
                 return;
         }
         p->lost = true;
-        p->end = (struct wire_end){.exit_code = -1, .signal = SIGKILL};
+        p->end = (struct wire_end){.exit_code = -1, .signal = SIGKILL, .wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0};
         strays_usec = monotonic_usec();
 }
 
@@ -228,7 +232,7 @@ static void spare_owned(void)
         for (size_t i = 0; i < tree.n; i++) {
                 struct task *task = &tree.tasks[i];
                 int owner = task->below == 1 ? tree_owner(task->pid) : 0;
-                if (owner > 0 && owner <= WIRE_PROGRAMS_MAX && programs[owner].supervisor > 0)
+                if (owner > 0 && owner <= WIRE_PROGRAMS_MAX && programs[owner].supervisor > 0 && programs[owner].marked)
                         task->below = 0;
         }
 }

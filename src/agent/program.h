@@ -52,6 +52,8 @@ struct program {
         size_t plan_size, plan_allocated;
         bool plan_lost; /* there was no memory for it */
         pid_t supervisor, leader; /* 0: reaped */
+        bool marked; /* its processes have its mark; where it is not, a mark means nothing: everybody can lower its limits */
+        uint64_t started_usec;
         int report; /* socket of the supervisor */
         uint64_t stop_usec; /* when the supervisor is killed, who was told to end the program */
         bool failed, ended, lost; /* what the supervisor said: why nothing was executed, how it ended; it died without a word */

@@ -68,6 +68,7 @@ void close_all_but(int first, const int *keep, size_t n)
 static void report(const struct supervisor *s, struct report *r)
 {
         r->leader = s->leader;
+        r->marked = s->marked;
         while (send(s->agent, r, sizeof(*r), MSG_NOSIGNAL) < 0 && errno == EINTR)
                 ;
 }
@@ -90,10 +91,11 @@ static void reap(const struct supervisor *s)
                         (void)waitpid(tree.tasks[i].pid, NULL, WNOHANG);
 }
 
-/* How many there are that are the program's. Who cannot be counted is alive: end_tree() gives up on it in time. */
+/* How many there are that are the program's. The dead count, but for the leader: one that was alive a moment ago may have a child that is younger than
+ * our list. Once such a one is reaped, and nobody is there, there is none. Who cannot be counted is alive: end_tree() gives up on it in time. */
 static size_t look(const struct supervisor *s)
 {
-        size_t alive = 0;
+        size_t there = 0;
 
         if (tree_read(&tree) < 0) {
                 tree.n = 0;
@@ -106,9 +108,9 @@ static size_t look(const struct supervisor *s)
                         int owner = tree_owner(task->pid);
                         task->below = owner < 0 || owner == (int)s->number;
                 }
-                alive += task->below == 1 && task_is_alive(task);
+                there += task->below == 1 && (task->pid != s->leader || task_is_alive(task));
         }
-        return alive;
+        return there;
 }
 
 /* Whether all that was below us is dead. */
@@ -123,9 +125,9 @@ static bool end_tree(const struct supervisor *s)
         for (;;) {
                 size_t moving = 1;
                 for (int round = 0; moving > 0 && round < STOP_ROUNDS_MAX; round++) {
-                        size_t alive = look(s);
+                        size_t there = look(s);
                         reap(s);
-                        if (alive == 0)
+                        if (there == 0)
                                 return true;
                         tree_signal(&tree, SIGSTOP, &moving);
                 }

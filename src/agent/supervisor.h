@@ -21,6 +21,7 @@ enum report_kind {
 struct report {
         uint32_t kind;
         int32_t leader;
+        bool marked; /* its processes have its mark: tree_set_owner() */
         union {
                 gb_error error;
                 struct wire_end end;

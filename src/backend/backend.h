@@ -126,6 +126,13 @@ struct separation {
         size_t n_kept;
 };
 
+/* What somebody wants to know of a sweep. */
+struct backend_sweep {
+        bool only_look; /* nothing is removed */
+        void (*found)(void *data, const char *kind, const char *name); /* what was removed, or would be; NULL: nobody asks */
+        void *data;
+};
+
 struct backend {
         const char *name;
         /* For a service, before any thread and before anything else is asked of the backend: makes itself room where its manager has put it. NULL: no need. */
@@ -188,7 +195,7 @@ struct backend {
         void (*program_free)(struct backend_program *program); /* ends it if it still lives */
 
         /* Removes what processes left behind that are dead, if that outlives them; NULL: it does not. May take seconds. From any thread. */
-        void (*sweep)(void);
+        int (*sweep)(const struct backend_sweep *sweep, gb_error *err);
 
         const struct backend_warm *warm; /* NULL: templates are this process's own affair */
 };
@@ -219,7 +226,7 @@ extern const struct backend backend_native, backend_docker;
 
 /* The one that a policy asks for. */
 const struct backend *backend_for(const struct policy *policy);
-/* Each has what dead processes of it left behind removed. */
-void backends_sweep(void);
+/* Each has what dead processes of it left behind removed. The first failure; the others are done all the same. */
+int backends_sweep(const struct backend_sweep *sweep, gb_error *err);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/path_set.h"
 
-#include "base/hash.h"
 #include "base/macro.h"
+#include "base/siphash.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/random.h>
 
 #define FIRST_SLOTS 1024
 
@@ -12,7 +14,15 @@ struct path_set {
         uint64_t *slots; /* 0: free; else a hash whose last bit says that it is a directory */
         size_t n_slots;  /* a power of two, at least twice n */
         size_t n, max;
+        uint64_t key[2];
 };
+
+void path_set_free(struct path_set *s)
+{
+        if (s)
+                free(s->slots);
+        free(s);
+}
 
 int path_set_new(size_t max, struct path_set **ret)
 {
@@ -20,20 +30,13 @@ int path_set_new(size_t max, struct path_set **ret)
 
         if (s) {
                 *s = (struct path_set){.n_slots = FIRST_SLOTS, .max = max, .slots = calloc(FIRST_SLOTS, sizeof(uint64_t))};
-                if (s->slots) {
+                if (s->slots && getrandom(s->key, sizeof(s->key), 0) == sizeof(s->key)) {
                         *ret = s;
                         return 0;
                 }
         }
-        free(s);
+        path_set_free(s);
         return -ENOMEM;
-}
-
-void path_set_free(struct path_set *s)
-{
-        if (s)
-                free(s->slots);
-        free(s);
 }
 
 size_t path_set_size(const struct path_set *s)
@@ -91,22 +94,36 @@ static int add(struct path_set *s, uint64_t hash, bool directory)
         return 0;
 }
 
+/* Of the path so far and its next name. The key is secret: who could choose names that meet would make every look long. */
+static uint64_t hash_name(const struct path_set *s, uint64_t before, const char *name, size_t size)
+{
+        return siphash(s->key, &before, 1, name, size);
+}
+
 int path_set_add(struct path_set *s, const char *path, bool directory)
 {
-        uint64_t hash = HASH_INIT;
+        uint64_t hash = 0;
 
-        for (const char *p = path; *p; p++) {
-                if (*p == '/') { /* a directory on the way */
-                        int r = add(s, hash, true);
-                        if (r < 0)
-                                return r;
-                }
-                hash = hash_bytes(hash, p, 1);
+        for (;;) {
+                size_t n = strcspn(path, "/");
+                hash = hash_name(s, hash, path, n);
+                if (path[n] == '\0')
+                        return add(s, hash, directory);
+                int r = add(s, hash, true); /* a directory on the way */
+                if (r < 0)
+                        return r;
+                path += n + 1;
         }
-        return add(s, hash, directory);
 }
 
 bool path_set_has(const struct path_set *s, const char *path)
 {
-        return *find(s->slots, s->n_slots, key_of(hash_bytes(HASH_INIT, path, strlen(path)), false)) != 0;
+        uint64_t hash = 0;
+
+        for (size_t n;; path += n + 1) {
+                n = strcspn(path, "/");
+                hash = hash_name(s, hash, path, n);
+                if (path[n] == '\0')
+                        return *find(s->slots, s->n_slots, key_of(hash, false)) != 0;
+        }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Paths, as of an archive: none twice, and none below a file. Only hashes are kept. Two paths of one hash would be taken
- * for a repetition, which nobody meets by chance; who makes one has an archive that is refused. */
+ * for a repetition, which nobody meets by chance, nor can make: the hashes have a secret key. */
 #ifndef BASE_PATH_SET_H
 #define BASE_PATH_SET_H
 

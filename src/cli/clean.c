@@ -29,8 +29,10 @@ struct clean {
         json_t *found; /* {"kind", "name"} */
 };
 
-static void note(struct clean *c, const char *kind, const char *name)
+static void note(void *data, const char *kind, const char *name)
 {
+        struct clean *c = data;
+
         json_array_append_new(c->found, json_pack("{s:s, s:s}", "kind", kind, "name", name));
 }
 
@@ -135,19 +137,26 @@ int command_clean(const struct command *command, const struct arguments *argumen
         _cleanup_json_ json_t *found = json_array();
         _cleanup_buffer_ struct buffer text;
         struct clean c = {.dry_run = arguments_has(arguments, OPT_DRY_RUN), .found = found};
+        struct backend_sweep sweep = {.only_look = c.dry_run, .found = note, .data = &c};
         gb_error err = {.code = GB_E_INTERNAL, .message = "out of memory"};
 
         buffer_init(&text, TEXT_BYTES_MAX);
         int r = clean_groups(&c, &err);
         if (r == 0)
                 r = clean_sockets(&c, &err);
-        if (r == 0 && !c.dry_run)
-                backends_sweep();
+        if (r == 0)
+                r = backends_sweep(&sweep, &err);
         if (r == 0 && arguments_has(arguments, OPT_JSON)) {
                 _cleanup_json_ json_t *whole = json_pack("{s:b, s:O}", "dry_run", c.dry_run, c.dry_run ? "found" : "removed", found);
                 return output_json(whole);
         }
+        if (r == 0 || json_array_size(found) > 0) {
+                int said = write_text(&c, &text);
+                r = r < 0 ? r : said;
+        }
         if (r == 0)
-                r = write_text(&c, &text);
-        return r < 0 ? command_fail(arguments, &err) : output_text(&text);
+                return output_text(&text);
+        if (text.size > 0 && !arguments_has(arguments, OPT_JSON))
+                (void)output_text(&text); /* what was removed all the same */
+        return command_fail(arguments, &err);
 }

@@ -358,7 +358,7 @@ const struct command commands[] = {
          .options = SET(image_export_options, false), .words_max = 2, .completion = COMPLETE_FILE, .examples = image_export_examples,
          .function = command_image_export},
         {.name = "clean", .usage = "", .summary = "remove what killed processes have left",
-         .description = "Removes control groups and sockets of this user's glovebox whose makers have died without a chance to do it themselves, as after "
+         .description = "Removes control groups, sockets and containers of this user's glovebox whose makers have died without a chance to do it themselves, as after "
                         "kill -9. What belongs to a living process, and files of users, are never touched.",
          .options = SET(clean_options, false), .examples = clean_examples, .function = command_clean},
         {.name = "policy", .sub = "show", .usage = "", .summary = "show the policy a run would have",

@@ -101,8 +101,10 @@ int files_make_parents(const struct files *f, const char *path, struct made_path
 {
         int r = files_check_path(path, strlen(path), ret->path, err);
 
-        if (r < 0)
+        if (r < 0) {
+                ret->path[0] = '\0'; /* what was read of it until then was not made */
                 return r;
+        }
         char *slash = strrchr(ret->path, '/');
         *(slash ? slash : ret->path) = '\0';
         r = make_way(f, ret, PARENT_MODE);

@@ -62,8 +62,9 @@ static int negative(int r)
 static void become_session(void)
 {
         const char *what;
+        int r = first_become_session(&what);
 
-        check(first_become_session(&what), what);
+        check(r, what);
 }
 
 static void lock_in(struct program_layers layers)

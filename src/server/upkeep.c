@@ -71,11 +71,17 @@ static void *tidy(void *data)
 /* Containers outlive their makers: what others left that were killed goes. An engine may take its time, so nobody waits for this. */
 static void *sweep(void *data)
 {
+        static const struct backend_sweep silently;
         struct upkeep *u = data;
+        bool failed = false;
 
-        do
-                backends_sweep();
-        while (!stops(u, (int)(SWEEP_USEC / 1000)));
+        do {
+                gb_error err = {0};
+                int r = backends_sweep(&silently, &err);
+                if (r < 0 && !failed) /* once, and not each minute */
+                        log_warning("backend", "what dead processes have left cannot be removed: %s", err.message);
+                failed = r < 0;
+        } while (!stops(u, (int)(SWEEP_USEC / 1000)));
         return NULL;
 }
 

@@ -133,13 +133,15 @@ int container_create(const struct container_request *request, struct container *
         /* A body that lacks a part would be compared with itself. */
         (void)json_lacked_memory();
         _cleanup_json_ json_t *body = plan_body(request, plan, request->engine->podman ? c.seccomp_file : seccomp_docker_profile);
-        r = body && !json_lacked_memory() ? make(request, plan, body, &c, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        r = body && !json_lacked_memory() && container_use(&c, request->session) == 0 ? make(request, plan, body, &c, err)
+                                                                                      : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         profile_remove(&c); /* it is read when the container is made */
-        if (r < 0)
-                return r;
-        r = look_at_new(request, plan, body, &c, err);
+        if (r == 0)
+                r = look_at_new(request, plan, body, &c, err);
         if (r < 0) {
+                /* One whose id did not come back goes with the next sweep. */
                 (void)container_remove(request->engine, &c, &unused);
+                container_give_up(&c);
                 return r;
         }
         *ret = c;

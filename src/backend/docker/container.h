@@ -4,6 +4,7 @@
 #ifndef DOCKER_CONTAINER_H
 #define DOCKER_CONTAINER_H
 
+#include "backend/backend.h"
 #include "backend/docker/engine.h"
 #include "policy/control.h"
 #include "policy/policy.h"
@@ -36,13 +37,16 @@ struct container_request {
         char *const *volumes; /* of the image: each gets a small read-only tmpfs over it; NULL-terminated, may be NULL */
 };
 
+struct used;
+
 struct container {
         char id[CONTAINER_ID_MAX];
+        struct used *used; /* container_use() */
         pid_t pid; /* of its process 1, as the engine sees it; 0: not known */
         char seccomp_file[108]; /* podman: the profile's file, to be removed; empty: none */
 };
 
-/* Makes it (not started), looks at it again by inspect, and fills controls with what is enforced; anything weaker than asked, that
+/* Makes it (not started; in use), looks at it again by inspect, and fills controls with what is enforced; anything weaker than asked, that
  * the policy does not allow by name, removes it again and is an error. */
 int container_create(const struct container_request *request, struct container *ret, struct controls *ret_controls, gb_error *err);
 /* After the start: its pid, and whether it runs with the runtime it should. */
@@ -61,8 +65,11 @@ struct container_stats {
 };
 int container_stats(const struct engine *e, const struct container *c, struct container_stats *ret, gb_error *err);
 
-/* Removes containers with our label whose owner is no longer alive, on this boot of this host; nothing else is touched. Returns how many. */
-int container_sweep(const struct engine *e, gb_error *err);
+/* Before it is made: this process uses the container with that label, and removes it. Given up by container_give_up(), whether it could be removed or not. */
+int container_use(struct container *c, const char *session);
+void container_give_up(struct container *c);
+/* Removes containers with our label whose owner is no longer alive, on this boot of this host, or is this process and has given them up; nothing else is touched. */
+int container_sweep(const struct engine *e, const struct backend_sweep *sweep, gb_error *err);
 
 /* ---- images with the agent in them ---- */
 

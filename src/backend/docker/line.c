@@ -58,7 +58,7 @@ static void end_all(struct line *l, const gb_error *why)
                 }
                 bool known = p->ended && p->state == PROGRAM_RUNNING; /* only its output was on its way */
                 p->error = p->state == PROGRAM_STARTING || !known ? *why : p->error;
-                p->queue.size = p->queue_at = 0;
+                line_queue_clear(p);
                 if (p->state == PROGRAM_STARTING) {
                         p->state = PROGRAM_FAILED;
                         p->ended = true;
@@ -106,7 +106,7 @@ static void poll_program(struct line *l, struct backend_program *p)
 
         if (p->abandoned)
                 return;
-        if (p->stop == BOX_STOP_NONE && p->state == PROGRAM_RUNNING)
+        if (p->stop == BOX_STOP_NONE && p->state == PROGRAM_RUNNING && !p->ended)
                 poll_add(l, p->deadline, POLLIN, p, POLL_DEADLINE);
         if (head == WIRE_STDOUT || head == WIRE_STDERR)
                 poll_add(l, p->sinks[head], POLLOUT, p, POLL_SINK);
@@ -286,6 +286,8 @@ static int take_polls(struct line *l, char *chunk, gb_error *why)
                         read_source(p, (uint16_t)what->stream, chunk);
                 }
         }
+        if (r == 0 && l->send_failed < 0)
+                r = error_set(why, GB_E_LOST, -l->send_failed, "too much is under way to the container, or there is no memory for it: it was ended");
         if (r == 0)
                 send_out(l);
         return r;

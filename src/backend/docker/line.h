@@ -77,6 +77,7 @@ struct line {
         char last_words[LINE_LAST_WORDS_MAX];
         struct buffer in, out;
         size_t out_sent;
+        int send_failed; /* a frame could not be kept for sending: the line is of no use */
         struct wire_keys keys;
         bool has_keys;
         uint64_t n_sent, n_heard; /* frames with tags */
@@ -134,6 +135,7 @@ int line_send(struct line *l, const struct wire_frame *frame, const void *payloa
 /* Hands on what it can of a program's queue. */
 void line_deliver(struct backend_program *p);
 bool line_queue_is_empty(const struct backend_program *p);
+void line_queue_clear(struct backend_program *p);
 /* The stream that the head of the queue waits for; -1: none. */
 int line_queue_head(const struct backend_program *p);
 void line_program_free(struct backend_program *p);

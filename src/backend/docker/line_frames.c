@@ -17,6 +17,7 @@
 
 #define ENGINE_STDOUT 1
 #define ENGINE_STDERR 2
+#define SENT_BYTES_MAX (1 * MIB) /* that are kept before they are dropped */
 
 enum entry_kind { ENTRY_DATA, ENTRY_EOF, ENTRY_END };
 
@@ -31,16 +32,33 @@ static int broken(gb_error *why, const char *rule)
         return error_set(why, GB_E_LOST, EPROTO, "the agent in the container broke the rules of its channel (%s): the container was ended", rule);
 }
 
+/* While something is always under way, what was sent would stay: it must not count as full. */
+static void drop_sent(struct line *l)
+{
+        if (l->out_sent < SENT_BYTES_MAX)
+                return;
+        l->out.size -= l->out_sent;
+        memmove(l->out.data, l->out.data + l->out_sent, l->out.size);
+        l->out_sent = 0;
+}
+
 int line_send(struct line *l, const struct wire_frame *frame, const void *payload)
 {
-        if (l->lost)
-                return -EPIPE;
         struct wire_frame tagged = *frame;
+
+        if (l->lost || l->send_failed < 0)
+                return -EPIPE;
+        drop_sent(l);
+        size_t before = l->out.size;
         if (l->has_keys)
                 tagged.tag = wire_tag(l->keys.to_agent, l->n_sent++, frame, payload);
         int r = buffer_add(&l->out, &tagged, sizeof(tagged));
         if (r == 0 && frame->size > 0)
                 r = buffer_add(&l->out, payload, frame->size);
+        if (r < 0) { /* one that is missing puts all that follow out of step */
+                l->out.size = before;
+                l->send_failed = r;
+        }
         return r;
 }
 
@@ -66,7 +84,7 @@ static void queue_drop_done(struct backend_program *p)
 {
         struct entry first;
 
-        if (p->head_done == 0)
+        if (p->head_done == 0 || p->queue.size == 0)
                 return;
         memcpy(&first, p->queue.data, sizeof(first));
         first.size -= (uint32_t)p->head_done;
@@ -95,6 +113,11 @@ static int queue_add(struct backend_program *p, enum entry_kind kind, uint16_t s
         if (r == 0 && size > 0)
                 r = buffer_add(&p->queue, bytes, size);
         return r;
+}
+
+void line_queue_clear(struct backend_program *p)
+{
+        p->queue.size = p->queue_at = p->queue_last = p->head_done = 0;
 }
 
 bool line_queue_is_empty(const struct backend_program *p)

@@ -15,7 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define QUEUE_MAX (4 * WIRE_WINDOW)
+#define QUEUE_MAX (32 * WIRE_WINDOW) /* the windows of three streams, and a head for each byte: single bytes may come from them in turn */
 #define LOOK_AGAIN_USEC 500000ULL /* numbers older than this are asked for again when somebody reads them */
 #define SETTLE_USEC 1000000ULL
 
@@ -268,7 +268,7 @@ void line_forget(struct backend_program *p)
         } else {
                 line_tell_stop(p, BOX_STOP_ASKED);
                 p->abandoned = true;
-                p->queue.size = p->queue_at = 0;
+                line_queue_clear(p);
                 for (int i = 0; i < WIRE_CONTROL; i++)
                         p->sinks[i] = safe_close(p->sinks[i]);
                 p->control = safe_close(p->control);
@@ -282,8 +282,8 @@ void line_release(struct backend_program *p)
         struct line *l = p->line;
 
         pthread_mutex_lock(&l->lock);
-        p->released = true;
         bool over = p->state == PROGRAM_OVER;
+        p->released = !over; /* from then on it is the thread's */
         pthread_mutex_unlock(&l->lock);
         if (over)
                 line_forget(p);

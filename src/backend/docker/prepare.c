@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define ID_PREFIX "sha256:"
@@ -227,6 +228,8 @@ static int make_stage(const struct prepared *p, const json_t *image, char *const
                 json_object_set_new(tmpfs, *volumes, json_string("ro,size=4096"));
         json_object_set_new(body, "HostConfig", json_pack("{s:s, s:[s], s:{s:s}, s:o}", "NetworkMode", "none", "CapDrop", "ALL", "LogConfig", "Type", "none", "Tmpfs", tmpfs));
         snprintf(target, sizeof(target), "/containers/create?name=" CONTAINER_NAME_PREFIX "%s", session);
+        if (container_use(ret, session) < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         r = engine_call(p->engine, "POST", target, body, PREPARE_USEC, &status, &answer, err);
         if (r < 0)
                 return r;
@@ -248,15 +251,20 @@ static int ignore_line(void *data, const json_t *value)
 static int put_layer(const struct prepared *p, const struct container *stage, gb_error *err)
 {
         char target[CONTAINER_ID_MAX + 48];
-        _cleanup_close_ int fd = -1;
+        const struct itimerspec whole = {.it_value.tv_sec = (time_t)(PREPARE_USEC / 1000000)};
+        _cleanup_close_ int fd = -1, end = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
         uint64_t size;
         int status;
 
         int r = layer_make(&fd, &size, err);
         if (r < 0)
                 return r;
+        if (end < 0 || timerfd_settime(end, 0, &whole, NULL) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a timer: %s", strerror(errno));
         snprintf(target, sizeof(target), "/containers/%s/archive?path=%%2F", stage->id);
-        r = engine_stream(p->engine, "PUT", target, "application/x-tar", fd, size, PREPARE_USEC, -1, ignore_line, NULL, &status, err);
+        r = engine_stream(p->engine, "PUT", target, "application/x-tar", fd, size, PREPARE_USEC, end, ignore_line, NULL, &status, err);
+        if (r == -ECANCELED) /* it says a little now and then */
+                error_set(err, GB_E_UNAVAILABLE, ETIMEDOUT, "%s does not end its answer", p->engine->name);
         return r < 0 ? error_prefix(err, "cannot put our layer into the image") : 0;
 }
 
@@ -284,12 +292,12 @@ static int make_prepared(const struct prepared *p, const json_t *image, char *co
         gb_error unused;
 
         int r = make_stage(p, image, volumes, &stage, err);
-        if (r < 0)
-                return r;
-        r = put_layer(p, &stage, err);
+        if (r == 0)
+                r = put_layer(p, &stage, err);
         if (r == 0)
                 r = commit(p, image, &stage, ret_id, err);
         (void)container_remove(p->engine, &stage, &unused);
+        container_give_up(&stage);
         return r;
 }
 

@@ -88,7 +88,7 @@ static bool memory_ran_out(void *data)
 static bool explain_end(void *data, bool engine_lost, gb_error *why)
 {
         struct backend_session *s = data;
-        bool running = false, oom = read_oom_kills(s) > atomic_load(&s->oom_kills);
+        bool running = false, engine_oom = false, oom = read_oom_kills(s) > atomic_load(&s->oom_kills);
         int code = 0;
 
         if (engine_lost) {
@@ -97,7 +97,8 @@ static bool explain_end(void *data, bool engine_lost, gb_error *why)
                 return false;
         }
         gb_error unknown = {0};
-        int r = container_ended(&s->engine, &s->container, &running, &oom, &code, &unknown);
+        int r = container_ended(&s->engine, &s->container, &running, &engine_oom, &code, &unknown);
+        oom = oom || engine_oom; /* of one that is gone already the engine knows nothing */
         if (r < 0 && unknown.code == GB_E_UNAVAILABLE) {
                 s->engine_lost = true;
                 (void)kill_directly(s);
@@ -128,12 +129,17 @@ int session_docker_admit(const struct policy *policy, struct controls *ret, gb_e
         return container_controls(&request, plan, ret, err);
 }
 
-void session_docker_sweep(void)
+int session_docker_sweep(const struct backend_sweep *sweep, gb_error *err)
 {
         struct engine engine;
+        gb_error why = {0};
 
-        if (engine_shared(&engine, NULL) == 0)
-                (void)container_sweep(&engine, NULL);
+        int r = engine_shared(&engine, &why);
+        if (r == 0)
+                return container_sweep(&engine, sweep, err);
+        if (r == -ENOENT || r == -ENOTDIR || r == -EACCES || r == -EPERM)
+                return 0; /* there is none that this user could have used */
+        return error_set(err, (gb_error_code)why.code, why.errnum, "containers were not looked at: %s", why.message);
 }
 
 /* ---- opening ---- */
@@ -261,10 +267,12 @@ static int check_workspace(const struct backend_session *s, gb_error *err)
 
 static void watch_process(struct backend_session *s, const struct policy *policy)
 {
+        /* Held before it is looked at: the number may be another's a moment later. */
+        s->pidfd = s->container.pid > 0 ? (int)syscall(SYS_pidfd_open, s->container.pid, 0) : -1;
         s->counted = counters_open(&s->counters, s->container.pid, s->container.id) == 0;
         /* Only then is the number that of the container's process here. */
-        if (s->counted)
-                s->pidfd = (int)syscall(SYS_pidfd_open, s->container.pid, 0);
+        if (!s->counted)
+                s->pidfd = safe_close(s->pidfd);
         atomic_store(&s->oom_kills, read_oom_kills(s));
         s->line.memory_limit_bytes = policy->mem_limit_bytes;
 }
@@ -348,6 +356,7 @@ void session_docker_free(struct backend_session *s)
                 line_quiet(&s->line);
         if (s->created)
                 (void)end_container(s);
+        container_give_up(&s->container);
         if (s->has_line)
                 line_close(&s->line);
         usage_close(&s->counters);
@@ -406,7 +415,7 @@ static int read_stats(struct backend_session *s, struct box_usage *ret, gb_error
         pthread_mutex_lock(&s->stats_lock);
         if (s->stats_usec == 0 || monotonic_usec() - s->stats_usec > STATS_AGE_USEC) {
                 r = container_stats(&s->engine, &s->container, &s->stats, err);
-                s->stats_usec = monotonic_usec();
+                s->stats_usec = r < 0 ? 0 : monotonic_usec();
         }
         const struct container_stats *t = &s->stats;
         *ret = (struct box_usage){

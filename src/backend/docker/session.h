@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 
 int session_docker_admit(const struct policy *policy, struct controls *ret, gb_error *err);
-void session_docker_sweep(void);
+int session_docker_sweep(const struct backend_sweep *sweep, gb_error *err);
 int session_docker_open(const struct session_request *request, struct controls *ret_controls, struct backend_session **ret, gb_error *err);
 int session_docker_workspace(const struct backend_session *s);
 int session_docker_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid, gid_t *ret_gid, gb_error *err);

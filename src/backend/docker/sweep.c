@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -81,8 +83,68 @@ bool owner_is_dead(const char *owner)
         if (strcmp(owner, copy) != 0)
                 return false;
         int r = start_time((pid_t)pid, &is);
-        return r == -ENOENT || r == -ESRCH || (r == 0 && is != was);
+        if (r == 0)
+                return is != was;
+        /* A /proc may hide the processes of others: those live all the same. */
+        return (r == -ENOENT || r == -ESRCH) && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
+
+/* ---- those of this process ---- */
+
+struct used {
+        struct used *next;
+        char session[];
+};
+
+static pthread_mutex_t used_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct used *all_used;
+
+int container_use(struct container *c, const char *session)
+{
+        struct used *u = malloc(sizeof(*u) + strlen(session) + 1);
+
+        if (!u)
+                return -ENOMEM;
+        strcpy(u->session, session);
+        pthread_mutex_lock(&used_lock);
+        u->next = all_used;
+        all_used = c->used = u;
+        pthread_mutex_unlock(&used_lock);
+        return 0;
+}
+
+void container_give_up(struct container *c)
+{
+        pthread_mutex_lock(&used_lock);
+        for (struct used **at = &all_used; c->used && *at; at = &(*at)->next)
+                if (*at == c->used) {
+                        *at = c->used->next;
+                        break;
+                }
+        free(TAKE_PTR(c->used));
+        pthread_mutex_unlock(&used_lock);
+}
+
+static bool is_used(const char *session)
+{
+        bool found = false;
+
+        pthread_mutex_lock(&used_lock);
+        for (const struct used *u = all_used; u && !found; u = u->next)
+                found = strcmp(u->session, session) == 0;
+        pthread_mutex_unlock(&used_lock);
+        return found;
+}
+
+/* Whether nobody will remove it: its owner is dead, or is this process and could not, because the engine did not answer then. */
+static bool is_left(const char *owner, const char *session)
+{
+        char self[CONTAINER_OWNER_MAX];
+
+        return owner_is_dead(owner) || (owner_self(self) == 0 && strcmp(owner, self) == 0 && !is_used(session));
+}
+
+/* ---- removal ---- */
 
 static void rest(uint64_t usec)
 {
@@ -178,10 +240,20 @@ static bool is_id(const char *id)
         return true;
 }
 
-int container_sweep(const struct engine *e, gb_error *err)
+/* Its id, when it is ours and was left behind; else NULL. */
+static const char *orphan(const json_t *item)
+{
+        const json_t *labels = json_object_get(item, "Labels");
+        const char *owner = json_string_value(json_object_get(labels, LABEL_OWNER)), *session = json_string_value(json_object_get(labels, LABEL_SESSION));
+        const char *id = json_string_value(json_object_get(item, "Id"));
+
+        return owner && session && is_id(id) && is_named_so(item, session) && is_left(owner, session) ? id : NULL;
+}
+
+int container_sweep(const struct engine *e, const struct backend_sweep *sweep, gb_error *err)
 {
         _cleanup_json_ json_t *list = NULL;
-        int status, n = 0, failed = 0;
+        int status, failed = 0;
         size_t i;
         json_t *item;
 
@@ -191,19 +263,18 @@ int container_sweep(const struct engine *e, gb_error *err)
         if (status != 200)
                 return engine_refusal(e, status, list, "cannot list the containers", err);
         json_array_foreach(list, i, item) {
-                const json_t *labels = json_object_get(item, "Labels");
-                const char *owner = json_string_value(json_object_get(labels, LABEL_OWNER)), *session = json_string_value(json_object_get(labels, LABEL_SESSION));
-                const char *id = json_string_value(json_object_get(item, "Id"));
+                const char *id = orphan(item);
                 struct container c = {0};
 
-                if (!owner || !session || !is_id(id) || !is_named_so(item, session) || !owner_is_dead(owner))
+                if (!id)
                         continue;
                 snprintf(c.id, sizeof(c.id), "%s", id);
-                r = container_remove(e, &c, err);
-                if (r == 0)
-                        n++;
-                else
-                        failed = r; /* the others all the same */
+                r = sweep->only_look ? 0 : container_remove(e, &c, failed < 0 ? NULL : err);
+                if (r == 0 && sweep->found)
+                        sweep->found(sweep->data, "container", c.id);
+                failed = failed < 0 ? failed : r; /* the others all the same */
+                if (r < 0 && !engine_answers(e))
+                        break; /* each would take as long */
         }
-        return failed < 0 ? failed : n;
+        return failed;
 }

@@ -168,7 +168,7 @@ static void lock_in(const struct work *w)
         check(w, negative(chdir("/sandbox")), "enter the workspace");
         /* The template has none: it needs rights that the profile does not give. */
         if (o->apparmor)
-                check(w, apparmor_ask(APPARMOR_CHANGE APPARMOR_NATIVE), "change to its AppArmor profile");
+                check(w, apparmor_ask(APPARMOR_CHANGE APPARMOR_NATIVE), "change to the AppArmor profile " APPARMOR_NATIVE);
         if (ruleset >= 0)
                 check(w, landlock_enforce(ruleset), "enforce the Landlock ruleset");
         check(w, seccomp_load_child(), "load the system call filter");
