@@ -347,22 +347,29 @@ def box_mounts():
     return {m for m in host_mounts() if re.search(r"gbtest-| - (tmpfs|proc|devpts) none ", m)}
 
 
+def host_devices():
+    """Whose the devices are that everybody shares. (Debian's runsc gives /dev/null to nobody when a container has it as a stream; ours have pipes.)"""
+    return {(path, os.stat(path).st_uid, os.stat(path).st_gid, os.stat(path).st_mode) for path in ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")}
+
+
 def leftovers(before, seconds=5.0):
     """What is new since `before` and does not go away: things of other runs on this machine do."""
-    probes = {"processes": box_processes, "cgroups": box_cgroups, "files": box_files, "mounts": box_mounts}
-    first = {name: probe() - before[name] for name, probe in probes.items()}
+    first = {name: probe() - before[name] for name, probe in PROBES.items()}
     still = {}
 
     def gone():
-        still.update({name: first[name] & probe() for name, probe in probes.items() if first[name]})
+        still.update({name: first[name] & probe() for name, probe in PROBES.items() if first[name]})
         return not any(still.values())
 
     wait_until(gone, seconds, 0.05)
     return {name: sorted(map(str, value)) for name, value in still.items() if value}
 
 
+PROBES = {"processes": box_processes, "cgroups": box_cgroups, "files": box_files, "mounts": box_mounts, "devices": host_devices}
+
+
 def snapshot():
-    return {"processes": box_processes(), "cgroups": box_cgroups(), "files": box_files(), "mounts": box_mounts()}
+    return {name: probe() for name, probe in PROBES.items()}
 
 
 @pytest.fixture(scope="session", autouse=True)

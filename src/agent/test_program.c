@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -59,8 +60,22 @@ static _noreturn_ void leave_first(void)
         pthread_exit(NULL);
 }
 
+/* A process that is dead as soon as it has a child, and so on; by its name they can be found. It goes on for some time after its leader's end. */
+static _noreturn_ void chain(const char *name)
+{
+        prctl(PR_SET_NAME, name);
+        if (fork() == 0)
+                for (int i = 0; i < 100000; i++)
+                        if (fork() > 0)
+                                _exit(0);
+        usleep(30000);
+        _exit(0);
+}
+
 int main(int argc, char **argv)
 {
+        if (argc > 2 && strcmp(argv[1], "chain") == 0)
+                chain(argv[2]);
         if (argc > 1 && strcmp(argv[1], "leave") == 0)
                 leave_first();
         echo();

@@ -162,6 +162,9 @@ static void test_put_that_fails(void **state)
         assert_true(files_put(&files, "way/x/y", &stream, 0644, true, &error) < 0);
         assert_int_equal(count_entries(outside), 0);
         assert_int_equal(count_entries(root), 3);
+        GOOD(files_make_directories(&files, "old/empty", 0755, err));
+        assert_int_equal(files_put(&files, "old/empty/../x", &stream, 0644, true, &error), -EINVAL);
+        assert_int_equal(count_entries(at("old")), 1); /* what was not made is not taken away */
 }
 
 /* ---- directories ---- */
