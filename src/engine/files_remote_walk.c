@@ -87,7 +87,9 @@ static void fill(struct walk_entry *ret, const struct files_remote_walk *w, cons
         ret->st.st_nlink = 1;
         ret->st.st_size = (off_t)item->size;
         ret->st.st_blksize = 4096;
-        ret->st.st_blocks = (blkcnt_t)item->blocks;
+        /* Of what came: who sends may say that holes are none. */
+        struct stat copy;
+        ret->st.st_blocks = w->fd >= 0 && fstat(w->fd, &copy) == 0 ? copy.st_blocks : (blkcnt_t)item->blocks;
         ret->st.st_mtim = (struct timespec){.tv_sec = seconds, .tv_nsec = rest * 1000};
 }
 
