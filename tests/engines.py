@@ -31,6 +31,7 @@ import base_image
 
 BINARY = pathlib.Path(os.environ.get("GLOVEBOX", pathlib.Path(__file__).resolve().parent.parent / "build/src/cli/glovebox")).absolute()
 IMAGE = "glovebox-python"
+PROGRAMS = {"docker": "dockerd", "podman": "podman"}
 READY = 30       # seconds for an engine to listen
 ALL_READY = 600  # and for all of it, the base image too
 STATE = "state.json"
@@ -207,8 +208,9 @@ class Engine:
         self.socket.unlink(missing_ok=True)
         environ = {**os.environ, "CONTAINERS_STORAGE_CONF": f"{self.directory}/storage.conf", "CONTAINERS_CONF": f"{self.directory}/containers.conf"}
         with open(self.directory / "log", "ab") as log:
-            # A session of its own: an interrupted test must not interrupt it.
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environ)
+            # A session of its own: an interrupted test must not interrupt it. A directory of its own: Podman's conmon writes an empty file `oom` there.
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environ,
+                                            cwd=self.directory)
         self.pid_file.write_text(str(self.process.pid))
         ready = wait_until(lambda: self.process.poll() is not None or answers(self.socket), READY)
         if not ready or self.process.poll() is not None:
@@ -294,7 +296,7 @@ def make_image(engine):
 
 def start_one(kind, directory, tar, state):
     """An engine with the images; what is wrong goes into the state, for the tests to tell."""
-    reason = why_not("dockerd" if kind == "docker" else "podman")
+    reason = why_not(PROGRAMS[kind])
     if reason:
         state[kind] = {"missing": reason}
         return
@@ -394,8 +396,9 @@ def session_engines():
             raise RuntimeError(f"$GLOVEBOX_TEST_ENGINES: {given} has no engines after {ALL_READY} s")
         yield Engines(json.loads(path.read_text()))
         return
-    if why_not():
-        yield Engines({kind: {"missing": why_not()} for kind in ("docker", "podman")})
+    missing = {kind: why_not(program) for kind, program in PROGRAMS.items()}
+    if all(missing.values()):
+        yield Engines({kind: {"missing": reason} for kind, reason in missing.items()})
         return
     directory = tempfile.mkdtemp(prefix="gbe-", dir="/var/tmp")
     try:

@@ -3,11 +3,12 @@
  * The real agent as an ordinary child, spoken to through pipes. It is not process 1 here, but a subreaper, and what it starts is locked in all the same.
  *
  * Attacks of docs/attack-catalogue.md: 68 (kill everybody), 94 (stopped processes), 95 and 98 (orphans), 97 (the main thread leaves), 152 (nobody
- * reads), 165 (what a program holds). */
+ * reads), 165 (what a program holds), 208 (what is said in glovebox's name). */
 #include "agent/wire.h"
 #include "base/error.h"
 #include "base/fd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -33,6 +34,9 @@ struct peer {
         pid_t pid;
         int in, out;
         bool silent; /* gives no credit */
+        bool has_keys; /* then frames have tags, both ways */
+        struct wire_keys keys;
+        uint64_t n_put, n_taken; /* with tags */
         struct wire_frame frame;
         char payload[WIRE_DATA_MAX];
         char text[WIRE_STREAMS_MAX][4096]; /* the first bytes of each stream, since peer_start() */
@@ -44,6 +48,8 @@ static void put(struct peer *a, uint16_t type, uint32_t program, uint16_t stream
 {
         struct wire_frame f = {.type = type, .program = program, .stream = stream, .value = value, .size = (uint32_t)size};
 
+        if (a->has_keys)
+                f.tag = wire_tag(a->keys.to_agent, a->n_put++, &f, data);
         assert_int_equal(fd_write_all(a->in, &f, sizeof(f)), 0);
         assert_int_equal(fd_write_all(a->in, data, size), 0);
 }
@@ -74,6 +80,7 @@ static uint16_t next(struct peer *a)
                 return 0;
         assert_true(f->size <= WIRE_DATA_MAX);
         assert_true(take(a, a->payload, f->size));
+        assert_true(f->tag == (a->has_keys ? wire_tag(a->keys.from_agent, a->n_taken++, f, a->payload) : 0));
         if (f->type != WIRE_DATA)
                 return f->type;
         size_t used = MIN(a->sizes[f->stream], sizeof(a->text[0]) - 1), n = MIN((size_t)f->size, sizeof(a->text[0]) - 1 - used);
@@ -286,6 +293,50 @@ static void test_orphans_die(void **state)
                 assert_true(is_gone(pids[i]));
 }
 
+static bool is_anybody_named(const char *name)
+{
+        DIR *proc = opendir("/proc");
+        bool found = false;
+
+        assert_non_null(proc);
+        for (struct dirent *e; (e = readdir(proc)) && !found;) {
+                char path[300], comm[32] = "";
+                snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+                _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+                found = fd >= 0 && read(fd, comm, sizeof(comm) - 1) > 0 && strncmp(comm, name, strlen(name)) == 0;
+        }
+        closedir(proc);
+        return found;
+}
+
+/* 95: each is dead as soon as its child lives, so that a list of those who live may hold none of them. */
+static void test_a_chain_of_forks_dies(void **state)
+{
+        struct peer *a = *state;
+        char name[16];
+
+        snprintf(name, sizeof(name), "chain-%d", (int)getpid());
+        for (int i = 0; i < 15; i++) {
+                start(a, 1, (struct order){.words = (char *[]){helper, (char *)"chain", name, NULL}});
+                struct wire_end end = await_end(a, 1);
+                assert_int_equal(end.unkillable, 0);
+                assert_false(is_anybody_named(name));
+        }
+}
+
+/* Told to end before it is executed: it has a beginning and an end all the same. */
+static void test_stopped_at_once(void **state)
+{
+        struct peer *a = *state;
+
+        for (int i = 0; i < 10; i++) {
+                start(a, 1, (struct order){.run = "sleep 1000"});
+                put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
+                assert_int_equal(next(a), WIRE_STARTED);
+                assert_int_equal(await_end(a, 1).signal, SIGKILL);
+        }
+}
+
 /* 97 */
 static void test_first_thread_leaves(void **state)
 {
@@ -483,6 +534,64 @@ static void test_wrong_frames(void **state)
         }
 }
 
+static void put_keys(struct peer *a)
+{
+        a->keys = (struct wire_keys){{11, 12}, {13, 14}};
+        put(a, WIRE_KEY, 0, 0, 0, &a->keys, sizeof(a->keys));
+        a->has_keys = true;
+}
+
+/* 208: with keys only what has the right tag is done; anything else ends the agent, and all that it has started. */
+static void test_tags(void **state)
+{
+        enum { NO_TAG, ONE_BIT, KEY_OF_THE_AGENT, TAG_OF_BEFORE, TAG_OF_ANOTHER, ROWS };
+        const struct wire_frame stop = {.type = WIRE_STOP, .program = 1}, another = {.type = WIRE_STOP, .program = 2};
+
+        for (int row = 0; row < ROWS; row++) {
+                struct peer *a = *state;
+                put_keys(a);
+                start(a, 1, (struct order){.run = "echo $$; exec sleep 1000"});
+                await(a, WIRE_DATA, 1);
+                pid_t child = atoi(a->text[WIRE_STDOUT]);
+                start(a, 2, (struct order){.run = "exec sleep 1000"});
+                await(a, WIRE_STARTED, 2);
+                put(a, WIRE_STOP, 2, 0, 0, NULL, 0); /* one with its tag */
+                assert_int_equal(await_end(a, 2).signal, SIGKILL);
+
+                struct wire_frame wrong = stop;
+                const uint64_t good = wire_tag(a->keys.to_agent, a->n_put, &stop, NULL);
+                const uint64_t tags[ROWS] = {0, good ^ 1, wire_tag(a->keys.from_agent, a->n_put, &stop, NULL),
+                                             wire_tag(a->keys.to_agent, a->n_put - 1, &stop, NULL), wire_tag(a->keys.to_agent, a->n_put, &another, NULL)};
+                wrong.tag = tags[row];
+                assert_int_equal(fd_write_all(a->in, &wrong, sizeof(wrong)), 0);
+                for (uint16_t type; (type = next(a)) != 0;)
+                        assert_int_not_equal(type, WIRE_ENDED); /* it was not done */
+                expect_end(a, child);
+                assert_int_equal(teardown(state), 0);
+                assert_int_equal(setup(state), 0);
+        }
+}
+
+/* Keys come before all others, and once. */
+static void test_keys_too_late(void **state)
+{
+        struct peer *a = *state;
+
+        put_keys(a);
+        put(a, WIRE_LOOK, 0, 0, 12, NULL, 0);
+        assert_int_equal(next(a), WIRE_USAGE);
+        put(a, WIRE_KEY, 0, 0, 0, &a->keys, sizeof(a->keys)); /* with its tag */
+        assert_int_equal(next(a), 0);
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+        a = *state;
+        put(a, WIRE_LOOK, 0, 0, 12, NULL, 0);
+        assert_int_equal(next(a), WIRE_USAGE);
+        put_keys(a);
+        a->has_keys = false;
+        assert_int_equal(next(a), 0);
+}
+
 /* More than the window, and a plan that is none. */
 static void test_wrong_sizes(void **state)
 {
@@ -517,9 +626,10 @@ int main(void)
         signal(SIGPIPE, SIG_IGN);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_hello), TEST(test_once), TEST(test_code_and_compiler), TEST(test_failures), TEST(test_orphans_die),
+                TEST(test_hello), TEST(test_once), TEST(test_code_and_compiler), TEST(test_failures), TEST(test_orphans_die), TEST(test_a_chain_of_forks_dies), TEST(test_stopped_at_once),
                 TEST(test_first_thread_leaves), TEST(test_signal_and_stop), TEST(test_supervisor_attacked), TEST(test_stdin), TEST(test_control),
-                TEST(test_nobody_reads), TEST(test_descriptors), TEST(test_wrong_frames), TEST(test_wrong_sizes), TEST(test_end_of_input),
+                TEST(test_nobody_reads), TEST(test_descriptors), TEST(test_wrong_frames), TEST(test_tags), TEST(test_keys_too_late), TEST(test_wrong_sizes),
+                TEST(test_end_of_input),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

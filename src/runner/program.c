@@ -59,14 +59,6 @@ static int negative(int r)
         return r < 0 ? -errno : 0;
 }
 
-static void become_session(void)
-{
-        const char *what;
-        int r = first_become_session(&what);
-
-        check(r, what);
-}
-
 static void lock_in(struct program_layers layers)
 {
         check(privilege_new_keyring(), "make a session keyring");
@@ -194,12 +186,14 @@ static void write_files(const struct payload *p)
 
 _noreturn_ void runner_program(int socket, struct program_layers layers)
 {
+        const char *what;
         char kept;
 
         if (read(socket, &kept, 1) != 1)
                 _exit(127);
         frames = socket;
-        become_session();
+        int r = first_become_session(&what);
+        check(r, what);
         lock_in(layers);
 
         const struct payload *payload = obey(socket);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backends that must do the same, and the two tables of what one of them cannot.
 
-WEAKER: controls that are not enforced in full, which a policy must allow by name. CANNOT: what a backend refuses. Both are promises: a
-control that is weaker without standing here fails a test, and so does something in CANNOT that is not refused.
+WEAKER: controls that are not enforced in full, which a policy must allow by name. CANNOT: what a backend refuses, or does otherwise and tells.
+Both are exact: a control that is weaker without standing here fails a test, and so does something in CANNOT that the backend can.
 """
 import contextlib
 import json
@@ -25,11 +25,12 @@ WEAKER = {
 
 CANNOT = {
     "rootfs": {name: "the root of a container is an image's" for name in ("docker", "podman", "runsc")},
-    "memory": {},
-    "kept": {"runsc": "gVisor's kernel is in the same cgroup: a limit of memory or tasks that is hit takes the whole box"},
+    "kept": {"runsc": "gVisor's kernel is in the same cgroup: a limit of memory that is hit takes the whole box"},
     "compat_calls": {"runsc": "gVisor knows no 32-bit calls: they fail, and kill nobody"},
     "inodes": {"podman": "it knows no number of files for a tmpfs", "runsc": "nor does gVisor"},
     "pids": {"runsc": "its control says weaker"},
+    "mount_owner": {name: "the engine maps no ids: in a mount the code has the rights that its number has on the host" for name in ("docker", "podman", "runsc")},
+    "statvfs": {"runsc": "gVisor tells no flags of a file system there; the list of mounts has them"},
     "statx": {"runsc": "Debian's answers EINVAL to the statx of `ls` and `stat`, without glovebox too"},
     "runtime": {"native": "there is no engine to choose one of", "podman": "its service ignores the field"},
 }

@@ -108,6 +108,16 @@ def test_a_mount_of_the_host(backend, scratch):
     assert os.listdir(scratch) == ["file"]
 
 
+def test_a_mount_of_somebody_else(backend, scratch):
+    if os.geteuid() == 0:
+        os.chown(scratch, 12345, 12346)
+    result = backend.run("open('/data/new', 'w').write('by code')", mount=f"{scratch}:/data:rw")
+    if can("mount_owner", backend.name):
+        assert result.verdict == "ok" and (scratch / "new").stat().st_uid == scratch.stat().st_uid, result.explain()
+    else:
+        assert result.verdict == "error" and "Permission denied" in result.stderr and os.listdir(scratch) == [], (result.explain(), CANNOT["mount_owner"])
+
+
 def test_who_it_is(backend):
     result = backend.run("import os; print(os.getuid(), os.getgid(), os.getgroups() in ([], [4242], [4243]))", user="4242:4243")
     assert result.stdout == "4242 4243 True\n", result.explain()
@@ -119,6 +129,15 @@ def test_a_root_directory(backend, scratch):
         assert result.error["code"] == "not_found" and "python3 is not installed in the box" in result.error["message"], result.explain()
     else:
         assert "root directory" in result.error["message"] and result.error["code"] in ("usage", "policy"), (result.explain(), CANNOT["rootfs"])
+
+
+def test_a_runtime_can_be_chosen(backend):
+    """With Podman: another than that of its service, which would be ignored."""
+    result = backend.run("print(1)", runtime="runsc" if backend.name in ("podman", "runsc") else "runc")
+    if can("runtime", backend.name):
+        assert (result.verdict, result.stdout) == ("ok", "1\n"), result.explain()
+    else:
+        assert result.error["code"] in ("usage", "policy", "unenforceable") and "runtime" in result.error["message"], (result.explain(), CANNOT["runtime"])
 
 
 def test_a_runtime_that_is_not_there(backend):

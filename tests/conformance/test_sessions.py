@@ -203,17 +203,31 @@ def test_a_workspace_of_the_host(backend, scratch):
 
 
 def test_no_network(shared):
-    code = ("import socket, os\nprint(sorted(os.listdir('/sys/class/net')) if os.path.isdir('/sys/class/net') else ['lo'])\n"
+    code = ("import errno, socket, os\nprint(sorted(os.listdir('/sys/class/net')) if os.path.isdir('/sys/class/net') else ['lo'])\n"
             "s = socket.socket(); s.settimeout(2)\n"
             "try: s.connect(('192.0.2.1', 80)); print('out')\nexcept OSError: print('closed')\n"
+            # Without an answer: that fails only where there is no way there.
+            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+            "try: s.connect(('192.0.2.1', 53)); print('a way out')\nexcept OSError as e: print(e.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH))\n"
             "a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))")
     result = shared.program(code)
-    assert result["stdout"] == "['lo']\nclosed\nb'x'\n", told(result)
+    assert result["stdout"] == "['lo']\nclosed\nTrue\nb'x'\n", told(result)
 
 
-def test_the_root_is_read_only(shared):
+def test_the_root_is_read_only(shared, backend):
     result = shared.program("for p in ('/', '/usr', '/etc', '/root', '/var', '/.glovebox'):\n  try: open(p + '/x', 'w'); print('wrote', p)\n  except OSError: pass\nprint('end')")
     assert result["stdout"] == "end\n", told(result)
+    flags = shared.program("import os\nprint(bool(os.statvfs('/').f_flag & os.ST_RDONLY), [l.split()[5].split(',')[0] for l in open('/proc/self/mountinfo') if l.split()[4] == '/'])")
+    assert flags["stdout"] == f"{can('statvfs', backend.name)} ['ro']\n", told(flags)
+
+
+def test_the_root_is_read_only_for_who_owns_a_part_of_it(backend):
+    """Nobody else may write there anyway. The directories are those of Debian's user _apt, in an image; the root of a native box has none."""
+    code = ("import errno, os\nown = [p for p in ('/var/lib/apt/lists/partial', '/var/cache/apt/archives/partial') if os.path.isdir(p) and os.stat(p).st_uid == os.getuid()]\n"
+            "print(len(own))\nfor p in own or ['/']:\n  try: open(p + '/x', 'w'); print('wrote', p)\n  except OSError as e: print(errno.errorcode[e.errno])")
+    result = backend.run(code, user="42:42")
+    count, *errors = result.stdout.split("\n")[:-1]
+    assert result.verdict == "ok" and int(count) == (2 if backend.engine else 0) and set(errors) == {"EROFS"}, result.explain()
 
 
 def test_sessions_are_apart(backend, shared):

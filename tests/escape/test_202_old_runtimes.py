@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """202. The engine's runc has known ways out of a container => `doctor` warns, and a run is refused unless the policy allows that control to be weaker by name.
 
-The table of versions is tested beside the code (src/backend/docker/test_version.c).
+The table of versions is tested beside the code (src/backend/docker/test_address.c).
 """
 import json
 
@@ -50,5 +50,14 @@ def test_allowed_by_name_it_is_told(docker_box):
 
 def test_the_doctor_warns(docker_box):
     result = docker_box.call("doctor", "--json")
-    text = json.dumps(result.json)
-    assert "runc" in text and "1.1.5" in text, result.explain()
+    [row] = [check for check in result.json["checks"] if check["name"] == "runc"]
+    assert row["state"] == "weaker" and "1.1.5" in row["found"] and "--allow-weaker runtime" in row["remedy"], row
+    [control] = [control for control in result.json["controls"] if control["name"] == "runtime"]
+    assert control["state"] == "weaker", control
+
+
+def test_the_doctor_does_not_warn_of_a_good_one(docker_box):
+    with Proxy(docker_box.engine, with_runc(GOOD[0])) as proxy:
+        result = make_docker_box(proxy.host, None, docker_box.scratch).call("doctor", "--json")
+        [row] = [check for check in result.json["checks"] if check["name"] == "runc"]
+        assert row["state"] == "ok" and GOOD[0] in row["found"], row

@@ -8,6 +8,7 @@ import signal
 from conftest import wait_until
 from engines import IMAGE
 from hostile_engines import OWNER, SESSION, begin, docker_box, engines
+from server import ROOT, Server
 
 HEX = "0123456789abcdef" * 2
 
@@ -71,13 +72,29 @@ def test_a_living_one_stays(docker_box):
     assert docker_box.finish(process).returncode == 130
 
 
-def test_what_a_dead_one_left_goes(docker_box):
-    """Killed with its engine stopped, so that nobody could end the container: `clean` does, when the engine is back."""
-    engine = docker_box.engine
-    process = begin(docker_box)
-    [ours] = engine.containers()
-    engine.ask("POST", f"/containers/{ours['Id']}/pause")
+def left_by_a_dead_one(box):
+    """A container whose agent is stopped, so that it did not end when its glovebox was killed."""
+    process = begin(box)
+    [ours] = box.engine.containers()
+    box.engine.ask("POST", f"/containers/{ours['Id']}/pause")
     process.kill()
     process.communicate()
+    assert ours["Id"] in all_ids(box.engine), "it has ended by itself"
+    return ours["Id"]
+
+
+def test_what_a_dead_one_left_goes(docker_box):
+    left = left_by_a_dead_one(docker_box)
     assert docker_box.call("clean").returncode == 0
-    assert wait_until(lambda: ours["Id"] not in all_ids(engine), 5), "it stays"
+    assert wait_until(lambda: left not in all_ids(docker_box.engine), 5), "it stays"
+
+
+def test_a_server_sweeps_at_its_start(docker_box):
+    """What is another's stays, as with `clean`. Nobody is asked to sweep, and nothing is run."""
+    engine = docker_box.engine
+    policy = (ROOT / "config/sandbox.yaml").read_text().replace("backend: native ", "backend: docker ").replace("allow_weaker: []", "allow_weaker: [runtime]")
+    left = left_by_a_dead_one(docker_box)
+    with foreign(engine) as made:
+        with Server(policy=policy, environ={"DOCKER_HOST": engine.host}):
+            assert wait_until(lambda: left not in all_ids(engine), 10), "it stays"
+            assert set(made) <= all_ids(engine), "a container of somebody else was removed"

@@ -62,11 +62,9 @@ os.symlink('loop', 'loop'); os.mkdir('locked', 0)
 def test_what_is_no_file(containers):
     session = containers(timeout="10s")
     assert session.run("python", SPECIAL).verdict == "ok"
-    for name in ("environ", "zero", "fifo", "socket", "loop", "locked/x", "../etc/passwd", "/etc/passwd", "a\0b"):
-        with pytest.raises((Refused, ValueError)):
+    for name in ("environ", "zero", "fifo", "socket", "loop", "locked/x", "../etc/passwd", "/etc/passwd"):
+        with pytest.raises(Refused):
             session.read(name)
-            if "\0" in name:  # it ends there
-                raise ValueError
     session.write("file", b"x")
     assert session.read("file") == b"x"
 

@@ -16,6 +16,8 @@ DIFFERENT = {
     "proc_view": {"cgroup", "cmdline", "interrupts", "iomem", "kallsyms", "key-users", "keys", "loadavg", "locks", "meminfo", "net/tcp", "net/unix", "partitions",
                   "stat", "sys", "sys/kernel/core_pattern", "sys/kernel/randomize_va_space", "timer_list", "uptime", "version"},
 }
+# Of these: files that are masked, so that opening them tells nothing.
+MASKED = ["cmdline", "interrupts", "iomem", "kallsyms", "key-users", "keys", "locks", "partitions", "sched_debug", "timer_list"]
 # Under gVisor: what is open there is of gVisor's kernel, which belongs to the box.
 IN_GVISOR = {
     "landlock_ways": {"open_proc_oom"}, "processor": {"nice_down"}, "terminals": {"dev_fuse", "dev_net_tun"},
@@ -66,6 +68,16 @@ def check(attacks, different):
 
 def test_in_a_container(docker_box, servers):
     check(run_all(docker_box, servers), DIFFERENT)
+
+
+def test_what_is_masked_is_empty(docker_box):
+    """Their steps are `ok` above, because a masked file can be opened: but there must be nothing in it."""
+    code = ("import os\nfor name in %r:\n  path = '/proc/' + name\n  if not os.path.exists(path): continue\n"
+            "  try:\n    with open(path, 'rb') as file: size = len(file.read(65536))\n  except OSError: size = 0\n  print(name, size)")
+    result = docker_box.run(code % (MASKED,))
+    seen = dict(line.split() for line in result.stdout.splitlines())
+    assert result.verdict == "ok" and set(seen) == {name for name in MASKED if os.path.exists(f"/proc/{name}")}, result.explain()
+    assert set(seen.values()) == {"0"}, seen
 
 
 def test_under_gvisor(engines, attack_dir, scratch, servers):
