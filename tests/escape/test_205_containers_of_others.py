@@ -2,6 +2,7 @@
 """205. Containers, volumes and images of others have names like ours, and labels like ours => sweeps and `glovebox clean` leave them; what a dead glovebox left is removed.
 """
 import contextlib
+import json
 import os
 import signal
 
@@ -85,8 +86,19 @@ def left_by_a_dead_one(box):
 
 def test_what_a_dead_one_left_goes(docker_box):
     left = left_by_a_dead_one(docker_box)
-    assert docker_box.call("clean").returncode == 0
+    found = {"kind": "container", "name": left}
+    assert found in json.loads(docker_box.call("clean", "--dry-run", "--json").out)["found"] and left in all_ids(docker_box.engine)
+    removed = docker_box.call("clean")
+    assert removed.returncode == 0 and f"removed container {left}\n" in removed.out.decode()
     assert wait_until(lambda: left not in all_ids(docker_box.engine), 5), "it stays"
+
+
+def test_an_engine_that_cannot_be_asked_is_an_error(docker_box, scratch):
+    """Then nobody knows whether something was left; where there is no engine, nothing was."""
+    (scratch / "s").touch()
+    result = docker_box.call("clean", environ={"DOCKER_HOST": f"unix://{scratch}/s"})
+    assert result.returncode != 0 and b"containers were not looked at" in result.err
+    assert docker_box.call("clean", environ={"DOCKER_HOST": f"unix://{scratch}/none"}).returncode == 0
 
 
 def test_a_server_sweeps_at_its_start(docker_box):
