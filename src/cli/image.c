@@ -4,6 +4,7 @@
 #include "cli/image.h"
 
 #include "base/json.h"
+#include "cli/events.h"
 #include "cli/human.h"
 #include "cli/output.h"
 #include "cli/settings.h"
@@ -112,6 +113,27 @@ int command_image_list(const struct command *command, const struct arguments *ar
 
 /* ---- rm ---- */
 
+/* What has failed is told as it comes; the first failure is the command's. */
+static int remove_images(const struct policy *policy, const struct arguments *a, json_t *removed, gb_error *err)
+{
+        int first = 0;
+
+        for (size_t i = 0; i < a->n_words; i++) {
+                gb_error one = {0};
+                int r = policy->backend == BACKEND_DOCKER ? image_engine_remove(a->words[i], &one) : image_store_remove(a->words[i], &one);
+                if (r == 0) {
+                        json_array_append_new(removed, json_string(a->words[i]));
+                        continue;
+                }
+                message_print(MESSAGE_ERROR, "%s", one.message);
+                if (first == 0) {
+                        first = r;
+                        *err = one;
+                }
+        }
+        return first;
+}
+
 int command_image_rm(const struct command *command, const struct arguments *arguments)
 {
         _cleanup_json_ json_t *removed = json_array();
@@ -121,15 +143,14 @@ int command_image_rm(const struct command *command, const struct arguments *argu
 
         if (r == 0)
                 r = settings_policy(&command->options, arguments, &policy, &err);
-        for (size_t i = 0; r == 0 && i < arguments->n_words; i++) {
-                r = policy->backend == BACKEND_DOCKER ? image_engine_remove(arguments->words[i], &err) : image_store_remove(arguments->words[i], &err);
-                if (r == 0)
-                        json_array_append_new(removed, json_string(arguments->words[i]));
-        }
         if (r < 0)
                 return command_fail(arguments, &err);
+        r = remove_images(policy, arguments, removed, &err);
+        int status = r < 0 ? error_exit_status(err.code) : 0;
         if (!arguments_has(arguments, OPT_JSON))
-                return 0;
-        _cleanup_json_ json_t *whole = json_pack("{s:O}", "removed", removed);
-        return output_json(whole);
+                return status;
+        _cleanup_json_ json_t *whole = r < 0 ? error_to_json(&err, false) : json_object();
+        json_object_set(whole, "removed", removed);
+        int written = output_json(whole);
+        return status ? status : written;
 }

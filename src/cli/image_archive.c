@@ -13,25 +13,47 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SUFFIX ".XXXXXX"
+#define LINKS_MAX 40 /* as the kernel */
+
 /* ---- import ---- */
 
-static int open_source(const char *path, gb_error *err)
+/* A FIFO that nobody writes to yet: it was opened without waiting, so that the wait can be given up. */
+static int wait_for_writer(int fd, int cancel_fd)
 {
-        struct stat st;
+        struct pollfd p[] = {{fd, POLLIN, 0}, {cancel_fd, POLLIN, 0}};
+        int r;
 
-        int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_NOCTTY | O_CLOEXEC);
-        if (fd < 0)
+        do
+                r = poll(p, 2, -1);
+        while (r < 0 && errno == EINTR);
+        return r < 0 ? -errno : p[1].revents ? -ECANCELED : 0;
+}
+
+static int open_source(const char *path, int cancel_fd, gb_error *err)
+{
+        bool standard = strcmp(path, "-") == 0;
+        struct stat st;
+        int r = 0;
+
+        _cleanup_close_ int fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
                 return error_set(err, GB_E_NOT_FOUND, errno, "cannot open %s: %s", quote(path).text, strerror(errno));
-        if (fstat(fd, &st) == 0 && isatty(fd)) {
-                safe_close(fd);
+        if (isatty(fd))
                 return error_set(err, GB_E_USAGE, EINVAL, "standard input is a terminal: give a file, or an archive by a pipe");
-        }
-        return fd;
+        if (!standard && S_ISFIFO(st.st_mode))
+                r = wait_for_writer(fd, cancel_fd);
+        if (r == 0 && !standard && fcntl(fd, F_SETFL, 0) < 0)
+                r = -errno;
+        if (r == -ECANCELED)
+                return error_set(err, GB_E_CONFLICT, ECANCELED, "interrupted");
+        return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot open %s: %s", quote(path).text, strerror(-r)) : TAKE_FD(fd);
 }
 
 static int import(const struct arguments *a, struct progress *progress, int cancel_fd, json_t **ret, gb_error *err)
@@ -40,7 +62,7 @@ static int import(const struct arguments *a, struct progress *progress, int canc
         _cleanup_json_ json_t *about = NULL;
         const char *path = a->words[0];
 
-        _cleanup_close_ int fd = open_source(path, err);
+        _cleanup_close_ int fd = open_source(path, cancel_fd, err);
         if (fd < 0)
                 return fd;
         int r = image_draft_begin(a->words[1], &draft, err);
@@ -69,6 +91,7 @@ int command_image_import(const struct command *command, const struct arguments *
                 return command_fail(arguments, &err);
         }
         _cleanup_close_ int cancel_fd = signals_start();
+        umask(022); /* what is made is for programs in it, not for the caller alone; the store is closed to others */
         progress_init(&progress, arguments);
         int r = image_check_name(arguments->words[1], NULL, &err);
         if (r == 0)
@@ -92,6 +115,25 @@ static void target_done(struct target *t)
         t->fd = safe_close(t->fd);
 }
 
+/* What is behind links is written, be it there or not; a link itself stays. In place. */
+static int follow_links(char path[static HOST_PATH_MAX])
+{
+        char to[HOST_PATH_MAX];
+        ssize_t n;
+
+        for (int i = 0; (n = readlink(path, to, sizeof(to) - 1)) >= 0; i++) {
+                char *slash = strrchr(path, '/');
+                size_t kept = to[0] != '/' && slash ? (size_t)(slash - path) + 1 : 0;
+                if (i >= LINKS_MAX)
+                        return -ELOOP;
+                if (kept + (size_t)n >= HOST_PATH_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(path + kept, to, (size_t)n);
+                path[kept + (size_t)n] = '\0';
+        }
+        return 0;
+}
+
 static int target_open(struct target *t, const char *path, gb_error *err)
 {
         struct stat st;
@@ -101,9 +143,13 @@ static int target_open(struct target *t, const char *path, gb_error *err)
                 if (t->fd >= 0 && isatty(t->fd))
                         return error_set(err, GB_E_USAGE, EINVAL, "an archive is nothing for a terminal: give a FILE, or a pipe");
         } else {
-                if (snprintf(t->path, sizeof(t->path), "%s.XXXXXX", path) >= (int)sizeof(t->path))
-                        return error_set(err, GB_E_USAGE, ENAMETOOLONG, "the path of the archive is too long");
-                snprintf(t->final, sizeof(t->final), "%s", path);
+                int r = (size_t)snprintf(t->final, sizeof(t->final), "%s", path) < sizeof(t->final) ? follow_links(t->final) : -ENAMETOOLONG;
+                if (r == 0 && strlen(t->final) + sizeof(SUFFIX) > sizeof(t->path))
+                        r = -ENAMETOOLONG;
+                if (r < 0)
+                        return error_set(err, GB_E_USAGE, -r, "cannot write %s: %s", quote(path).text, strerror(-r));
+                memcpy(t->path, t->final, strlen(t->final));
+                memcpy(t->path + strlen(t->final), SUFFIX, sizeof(SUFFIX));
                 t->fd = mkostemp(t->path, O_CLOEXEC);
                 if (t->fd < 0)
                         t->path[0] = '\0';

@@ -509,6 +509,7 @@ int command_image_build(const struct command *command, const struct arguments *a
         if (r < 0)
                 return command_fail(arguments, &err);
         _cleanup_close_ int cancel_fd = signals_start();
+        umask(022); /* what is made is for programs in it, not for the caller alone; the store is closed to others */
         b.policy = policy;
         b.cancel_fd = cancel_fd;
         progress_init(&b.progress, arguments);

@@ -29,6 +29,8 @@ struct walk {
         json_t *links;  /* "device:inode" of files with several names: the first of them */
         bool ids;       /* owners as they are; else root's */
         bool files_only; /* no links */
+        const char *place; /* the root's path; NULL: it need not stay there */
+        bool unread;    /* what failed was reading */
         uint64_t left;  /* bytes of files that may still come */
         char path[HOST_PATH_MAX];
         char piece[PIECE_BYTES];
@@ -40,7 +42,27 @@ static int failed(const struct walk *w, int r, gb_error *err)
                 return error_set(err, GB_E_CONFLICT, ECANCELED, "interrupted");
         if (r == -EFBIG)
                 return error_set(err, GB_E_LIMIT, EFBIG, "%s and what stands before it are larger than may be", quote(w->path).text);
-        return error_set(err, r == -ENOSPC ? GB_E_DISK_FULL : GB_E_INTERNAL, -r, "cannot write %s into the archive: %s", quote(w->path).text, strerror(-r));
+        if (r == -ESTALE || (r == -ENOENT && w->unread))
+                return error_set(err, GB_E_CONFLICT, EBUSY, "%s%s changes while it is read", w->request ? "the image " : "", w->request ? w->request->name : quote(w->path).text);
+        if (w->unread)
+                return error_set(err, GB_E_INTERNAL, -r, "cannot read %s: %s", quote(w->path).text, strerror(-r));
+        return error_set(err, r == -ENOSPC || r == -EDQUOT ? GB_E_DISK_FULL : GB_E_INTERNAL, -r, "cannot write %s into the archive: %s", quote(w->path).text, strerror(-r));
+}
+
+static int cannot_read(struct walk *w)
+{
+        w->unread = true;
+        return -errno;
+}
+
+/* Who removes an image takes it out of its place first: as long as it is there it is whole. */
+static int check_place(const struct walk *w, int root)
+{
+        struct stat mine, there;
+
+        if (!w->place)
+                return 0;
+        return fstat(root, &mine) < 0 || mine.st_nlink == 0 || lstat(w->place, &there) < 0 || mine.st_ino != there.st_ino || mine.st_dev != there.st_dev ? -ESTALE : 0;
 }
 
 static bool is_cancelled(const struct walk *w)
@@ -61,7 +83,7 @@ static int write_content(struct walk *w, int fd, uint64_t size)
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
-                        return -errno;
+                        return cannot_read(w);
                 if (n == 0) {
                         memset(w->piece, 0, want);
                         n = (ssize_t)want;
@@ -82,7 +104,7 @@ static int write_file(struct walk *w, int parent, const char *name, const struct
         char key[48];
 
         if (fd < 0)
-                return -errno;
+                return cannot_read(w);
         snprintf(key, sizeof(key), "%llx:%llx", (unsigned long long)st->st_dev, (unsigned long long)st->st_ino);
         const char *first = st->st_nlink > 1 ? json_string_value(json_object_get(w->links, key)) : NULL;
         e->type = first ? '1' : '0';
@@ -112,7 +134,7 @@ static int write_entry(struct walk *w, int parent, const char *name, const struc
         if (S_ISLNK(st->st_mode)) {
                 ssize_t n = readlinkat(parent, name, link, sizeof(link) - 1);
                 if (n < 0)
-                        return -errno;
+                        return cannot_read(w);
                 link[n] = '\0';
                 e.link = link;
         }
@@ -129,7 +151,7 @@ static int walk_one(struct walk *w, int parent, const char *name, unsigned depth
         int r = 0;
 
         if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return errno == ENOENT ? 0 : -errno;
+                return cannot_read(w);
         if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && (!S_ISLNK(st.st_mode) || w->files_only))
                 return 0;
         if (before + strlen(name) + 3 >= sizeof(w->path))
@@ -150,12 +172,12 @@ static int walk_directory(struct walk *w, int parent, const char *name, unsigned
         int r = 0;
 
         if (fd < 0)
-                return -errno;
+                return cannot_read(w);
         if (depth > IMAGE_DEPTH_MAX + 8)
                 return -ELOOP;
         int n = scandirat(fd, ".", &list, NULL, alphasort);
         if (n < 0)
-                return -errno;
+                return cannot_read(w);
         for (int i = 0; i < n; i++) {
                 if (r == 0 && strcmp(list[i]->d_name, ".") != 0 && strcmp(list[i]->d_name, "..") != 0)
                         r = is_cancelled(w) ? -ECANCELED : walk_one(w, fd, list[i]->d_name, depth);
@@ -168,7 +190,7 @@ static int walk_directory(struct walk *w, int parent, const char *name, unsigned
 /* All below a directory, and the end of the archive. */
 static int walk_root(struct walk *w, int root, int fd, gb_error *err)
 {
-        tar_init(&w->out, fd, w->request && w->request->oci);
+        tar_init(&w->out, fd, w->request ? w->request->cancel_fd : -1, w->request && w->request->oci);
         json_decref(w->links);
         w->links = json_object();
         w->left = w->request ? IMAGE_BYTES_MAX : w->left;
@@ -176,6 +198,8 @@ static int walk_root(struct walk *w, int root, int fd, gb_error *err)
         if (w->request)
                 w->request->entries = 0;
         int r = w->links ? walk_directory(w, root, ".", 0) : -ENOMEM;
+        if (r == 0)
+                r = check_place(w, root);
         if (r == 0)
                 r = tar_end(&w->out);
         return r < 0 ? failed(w, r, err) : 0;
@@ -264,7 +288,7 @@ static int export_oci(struct walk *w, int root, gb_error *err)
         sha256_text(&w->out.sum, digest);
         (void)image_check_name(w->request->name, name, NULL);
         snprintf(path, sizeof(path), "blobs/sha256/%s", digest);
-        tar_init(&out, w->request->fd, false);
+        tar_init(&out, w->request->fd, w->request->cancel_fd, false);
         r = write_layout(&out, name, digest, size);
         if (r == 0)
                 r = tar_head(&out, &(struct tar_entry){.type = '0', .path = path, .mode = 0644, .size = size});
@@ -275,7 +299,7 @@ static int export_oci(struct walk *w, int root, gb_error *err)
                 return r;
         sha256_text(&w->out.sum, again);
         if (strcmp(digest, again) != 0)
-                return error_set(err, GB_E_CONFLICT, EBUSY, "the image %s changes while it is read", name);
+                return failed(w, -ESTALE, err);
         r = tar_pad(&w->out, size);
         if (r == 0)
                 r = tar_end(&w->out);
@@ -303,6 +327,7 @@ int image_export(struct image_export *request, gb_error *err)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot open %s: %s", quote(path).text, strerror(errno));
         const char *owners = json_string_value(json_object_get(about, "owners"));
         w->request = request;
+        w->place = path;
         w->ids = !owners || strcmp(owners, "caller") != 0;
         if (request->oci)
                 r = export_oci(w, root, err);

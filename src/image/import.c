@@ -341,7 +341,11 @@ static int read_stream(struct import *im, gb_error *err)
                 return r;
         if (im->request->plain || !oci_knows_path(path)) {
                 im->kind = "tar";
-                return image_unpack_rest(&im->unpack, e, err);
+                r = image_unpack_rest(&im->unpack, e, err);
+                /* Of an image the digests tell what is missing, and some of those who write layers leave the mark out; here nothing else does. */
+                if (r == 0 && im->unpack.reader.unmarked)
+                        r = error_set(err, GB_E_USAGE, EBADMSG, "the archive cannot be read: it ends too early, without the zeros that stand at the end of a tar");
+                return r;
         }
         r = stage(im, e, err);
         image_reader_done(&im->unpack.reader);

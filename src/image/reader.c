@@ -15,6 +15,7 @@ int image_reader_start(struct image_reader *reader, int in, struct image_limits 
         const char *const words[] = {"image", bytes, entries, NULL};
 
         reader->cancel_fd = cancel_fd;
+        reader->unmarked = false;
         snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)most.bytes);
         snprintf(entries, sizeof(entries), "%llu", (unsigned long long)most.entries);
         return helper_start(&reader->helper, "glovebox-archive", words, in, err);
@@ -89,7 +90,8 @@ int image_reader_next(struct image_reader *reader, struct image_entry *ret, gb_e
         if (r < 0)
                 return failed(r, err);
         ret->path[record.path_size] = ret->link[record.link_size] = '\0';
-        if (record.kind == IMAGE_END)
+        reader->unmarked = record.kind == IMAGE_UNMARKED;
+        if (record.kind == IMAGE_END || reader->unmarked)
                 return 0;
         r = check_form(&record, ret, err);
         if (r < 0)

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "image/record.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -31,6 +32,7 @@ struct image_entry {
 struct image_reader {
         struct helper helper;
         int cancel_fd;
+        bool unmarked; /* it came to an end where none was marked */
 };
 #define IMAGE_READER_NONE {.helper = HELPER_NONE, .cancel_fd = -1}
 

@@ -19,6 +19,7 @@ enum image_kind {
         IMAGE_BROKEN,    /* path: why it could not be read on. The last word */
         IMAGE_MANY,      /* more entries or bytes than were allowed; path: of the first one too many. The last word */
         IMAGE_END,       /* all of it was read */
+        IMAGE_UNMARKED,  /* the same, but no block of zeros says that it is all: it may have been cut between two entries */
 };
 
 /* Followed by the path, the link, and the bytes. */

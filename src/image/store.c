@@ -28,6 +28,16 @@ static int no_memory(gb_error *err)
         return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
 }
 
+static bool is_full(int r)
+{
+        return r == -ENOSPC || r == -EDQUOT;
+}
+
+static gb_error_code code_of(int r)
+{
+        return is_full(r) ? GB_E_DISK_FULL : GB_E_INTERNAL;
+}
+
 /* ---- names ---- */
 
 static size_t part_length(const char *text)
@@ -93,7 +103,7 @@ int image_store_path(char **ret, gb_error *err)
 }
 
 /* With the directories on the way to it. */
-static int make_path(const char *path)
+static int make_path(const char *path, mode_t mode)
 {
         _cleanup_free_ char *copy = strdup(path);
 
@@ -105,7 +115,51 @@ static int make_path(const char *path)
                         return -errno;
                 *slash = '/';
         }
-        return mkdir(copy, 0755) < 0 && errno != EEXIST ? -errno : 0;
+        return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* Whether a directory is a store already, or will be nothing else. */
+static bool is_for_images(int fd)
+{
+        struct stat st;
+        bool empty = true;
+
+        if (fstatat(fd, MAKING, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+        int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+        if (!dir) {
+                safe_close(copy);
+                return false;
+        }
+        for (struct dirent *e; empty && (e = readdir(dir));)
+                empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+        closedir(dir);
+        return empty;
+}
+
+/* The gate. Files in it have the owners and modes of their archives, so anybody on this host may be one who can write to some of them: nobody else may get that far. A
+ * group that was let in (image_store_share()) stays. */
+static int close_store(int fd)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (st.st_uid != geteuid() || (st.st_mode & 0027) == 0)
+                return 0;
+        if (!is_for_images(fd)) /* /srv, say: it is not ours to close */
+                return -ENOTEMPTY;
+        return fchmod(fd, 0700) < 0 ? -errno : 0;
+}
+
+static int cannot_open(const char *path, bool make, int r, gb_error *err)
+{
+        if (r == -ENOTEMPTY)
+                return error_set(err, GB_E_USAGE, EPERM, "the images are in %s, which others can get into, and there is something else in it: chmod 0700 it, or name another "
+                                 "directory in GLOVEBOX_IMAGES", quote(path).text);
+        return error_set(err, code_of(r), -r, "the images are in %s, which cannot be %s: %s; GLOVEBOX_IMAGES can name another directory", quote(path).text,
+                         make ? "written" : "opened", strerror(-r));
 }
 
 /* -ENOENT without an error: there is none, and it was not to be made. */
@@ -116,33 +170,58 @@ static int open_store(bool make, int *ret, gb_error *err)
         int r = image_store_path(&path, err);
         if (r < 0)
                 return r;
-        r = make ? make_path(path) : 0;
+        r = make ? make_path(path, 0700) : 0;
         _cleanup_close_ int fd = r < 0 ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0 && r == 0)
                 r = -errno;
         if (r == -ENOENT && !make)
                 return r;
+        if (r == 0 && make)
+                r = close_store(fd);
         if (r == 0 && make && ((mkdirat(fd, MAKING, 0700) < 0 && errno != EEXIST) || (mkdirat(fd, LOCKS, 0700) < 0 && errno != EEXIST)))
                 r = -errno;
         if (r < 0)
-                return error_set(err, GB_E_INTERNAL, -r, "the images are in %s, which cannot be %s: %s; GLOVEBOX_IMAGES can name another directory",
-                                 quote(path).text, make ? "written" : "opened", strerror(-r));
+                return cannot_open(path, make, r, err);
         *ret = TAKE_FD(fd);
+        return 0;
+}
+
+int image_store_share(gid_t group, gb_error *err)
+{
+        _cleanup_free_ char *path = NULL;
+        struct stat st;
+
+        int r = image_store_path(&path, err);
+        if (r < 0)
+                return r;
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return cannot_open(path, false, -errno, err);
+        if (st.st_uid != geteuid()) /* its owner says who gets in */
+                return 0;
+        if ((st.st_mode & 0027) != 0 && !is_for_images(fd))
+                return cannot_open(path, false, -ENOTEMPTY, err);
+        /* Closed before it has another group, which is not to have the rights of the old one. */
+        if ((st.st_gid != group && (fchmod(fd, 0700) < 0 || fchown(fd, (uid_t)-1, group) < 0)) || fchmod(fd, 0750) < 0)
+                return cannot_open(path, false, -errno, err);
         return 0;
 }
 
 int image_store_cache(const char *name, char **ret, gb_error *err)
 {
         _cleanup_free_ char *store = NULL, *path = NULL;
+        _cleanup_close_ int fd = -1;
 
         int r = image_store_path(&store, err);
+        if (r == 0)
+                r = open_store(true, &fd, err);
         if (r < 0)
                 return r;
         if (asprintf(&path, "%s/.cache/%s", store, name) < 0)
                 return no_memory(err);
-        r = make_path(path);
+        r = make_path(path, 0755);
         if (r < 0)
-                return error_set(err, GB_E_INTERNAL, -r, "cannot make %s: %s", quote(path).text, strerror(-r));
+                return error_set(err, code_of(r), -r, "cannot make %s: %s", quote(path).text, strerror(-r));
         *ret = TAKE_PTR(path);
         return 0;
 }
@@ -296,7 +375,7 @@ static int lock_name(int store, const char *name, const char *place, int *ret, g
         if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
                 if (fd >= 0 && errno == EWOULDBLOCK)
                         return error_set(err, GB_E_CONFLICT, EBUSY, "the image %s is being made or removed by another process; wait for its end", name);
-                return error_set(err, GB_E_INTERNAL, errno, "cannot lock the image %s: %s", name, strerror(errno));
+                return error_set(err, code_of(-errno), errno, "cannot lock the image %s: %s", name, strerror(errno));
         }
         *ret = TAKE_FD(fd);
         return 0;
@@ -322,17 +401,26 @@ static void sweep(int store)
         closedir(dir);
 }
 
+/* A name in .making that nobody has, as far as chance goes. */
+static int new_name(const char *place, char *ret_dir, size_t size)
+{
+        uint32_t number;
+
+        if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+                return -EIO;
+        snprintf(ret_dir, size, "%s.%08x", place, number);
+        return 0;
+}
+
 /* A new locked directory in .making. It counts only if it is still there once it is locked. */
 static int make_locked(int store, const char *place, char *ret_dir, size_t size, int *ret)
 {
         struct stat mine, there;
-        uint32_t number;
         char path[IMAGE_STORE_NAME_MAX + 32];
 
         for (int i = 0; i < ATTEMPTS_MAX; i++) {
-                if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+                if (new_name(place, ret_dir, size) < 0)
                         return -EIO;
-                snprintf(ret_dir, size, "%s.%08x", place, number);
                 snprintf(path, sizeof(path), "%s/%s", MAKING, ret_dir);
                 if (mkdirat(store, path, 0755) < 0) {
                         if (errno == EEXIST)
@@ -374,7 +462,7 @@ int image_draft_begin(const char *name, struct image_draft *ret, gb_error *err)
         if (r == 0 && (fchmod(d.fd, 0755) < 0 || fchmod(d.root, 0755) < 0))
                 r = -errno;
         if (r < 0)
-                return error_set(err, GB_E_INTERNAL, -r, "cannot make a place for the image %s: %s", d.name, strerror(-r));
+                return error_set(err, code_of(r), -r, "cannot make a place for the image %s: %s", d.name, strerror(-r));
         *ret = d;
         d = (struct image_draft)IMAGE_DRAFT_NONE;
         return 0;
@@ -433,7 +521,7 @@ int image_draft_commit(struct image_draft *d, const json_t *about, gb_error *err
         if (r == -EINVAL && faccessat(d->store, d->place, F_OK, AT_SYMLINK_NOFOLLOW) < 0) /* a file system without these flags */
                 r = renameat(d->store, path, d->store, d->place) < 0 ? -errno : 0;
         if (r < 0)
-                return error_set(err, r == -ENOSPC ? GB_E_DISK_FULL : GB_E_INTERNAL, -r, "cannot put the image %s into its place: %s", d->name, strerror(-r));
+                return error_set(err, code_of(r), -r, "cannot put the image %s into its place: %s", d->name, strerror(-r));
         (void)fsync(d->store);
         if (r == 1)
                 (void)tree_remove(d->store, path);
@@ -458,9 +546,36 @@ void image_draft_done(struct image_draft *d)
 
 /* ---- removing one ---- */
 
+/* Out of its place in one step, into a directory that is swept if we do not come to the end. ret_dir: its name in .making, ret: its lock. */
+static int take_out(int store, const char *place, char *ret_dir, size_t size, int *ret)
+{
+        char path[IMAGE_STORE_NAME_MAX + 32];
+
+        int r = make_locked(store, place, ret_dir, size, ret);
+        if (r == 0 && renameat(store, place, *ret, "removed") < 0)
+                r = -errno;
+        if (!is_full(r))
+                return r;
+        /* There is no room for a directory, and removing is how room is made: the image's own goes there. */
+        _cleanup_close_ int fd = openat(store, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK ? -EBUSY : -errno;
+        r = new_name(place, ret_dir, size);
+        snprintf(path, sizeof(path), "%s/%s", MAKING, ret_dir);
+        if (r == 0 && renameat(store, place, store, path) < 0)
+                r = -errno;
+        if (r < 0)
+                return r;
+        safe_close(*ret); /* of one that had room, and none for the image: it is swept */
+        *ret = TAKE_FD(fd);
+        return 0;
+}
+
 int image_store_remove(const char *name, gb_error *err)
 {
-        char checked[IMAGE_STORE_NAME_MAX], place[IMAGE_STORE_NAME_MAX], dir[IMAGE_STORE_NAME_MAX + 16], path[IMAGE_STORE_NAME_MAX + 32];
+        char checked[IMAGE_STORE_NAME_MAX], place[IMAGE_STORE_NAME_MAX], dir[IMAGE_STORE_NAME_MAX + 16] = "", path[IMAGE_STORE_NAME_MAX + 32];
         _cleanup_close_ int store = -1, lock = -1, fd = -1;
         struct stat st;
 
@@ -476,18 +591,16 @@ int image_store_remove(const char *name, gb_error *err)
                 r = open_store(true, &store, err);
         if (r == 0)
                 r = lock_name(store, checked, place, &lock, err);
-        if (r < 0)
+        /* Where there is no room for the lock nobody else can make this name either. */
+        if (r < 0 && (store < 0 || !is_full(r)))
                 return r;
         sweep(store);
-        /* Out of its place in one step, into a directory that is swept if we do not come to the end. */
-        r = make_locked(store, place, dir, sizeof(dir), &fd);
-        snprintf(path, sizeof(path), "%s/%s", MAKING, dir);
-        if (r == 0 && renameat(store, place, fd, "removed") < 0)
-                r = -errno;
+        r = take_out(store, place, dir, sizeof(dir), &fd);
         if (r == -ENOENT)
                 r = not_found(store, checked, err);
         else if (r < 0)
-                error_set(err, GB_E_INTERNAL, -r, "cannot remove the image %s: %s", checked, strerror(-r));
+                error_set(err, code_of(r), -r, "cannot remove the image %s: %s", checked, strerror(-r));
+        snprintf(path, sizeof(path), "%s/%s", MAKING, dir);
         int e = fd >= 0 ? tree_remove(store, path) : 0;
         if (r == 0 && e < 0)
                 r = error_set(err, GB_E_INTERNAL, -e, "the image %s is gone, but not all of its files could be removed: %s", checked, strerror(-e));

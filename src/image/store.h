@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Images of the native backend: directories with a root file system, by name, below $GLOVEBOX_IMAGES, /var/lib/glovebox/images (root) or
- * $XDG_DATA_HOME/glovebox/images. What lies there is whole: an image is made beside its place and renamed.
+ * $XDG_DATA_HOME/glovebox/images. What lies there is whole: an image is made beside its place and renamed. The store itself is closed to others, since what is in it
+ * need not be.
  *
  *   <store>/<name>/rootfs/       the files; of "name:tag" the directory is "name+tag"
  *   <store>/<name>/image.json    where it is from
@@ -16,6 +17,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define IMAGE_STORE_NAME_MAX 128 /* [a-z0-9][a-z0-9._-]* , and perhaps :tag of the same */
 
@@ -24,6 +26,8 @@ int image_store_root(const char *name, char **ret, gb_error *err);
 
 /* The directory of the store, to be freed; it need not exist. */
 int image_store_path(char **ret, gb_error *err);
+/* Lets a group into it, which must be there, and nobody else. Another's store stays as it is. */
+int image_store_share(gid_t group, gb_error *err);
 /* Whether it is a name; ":latest" at its end is taken off. ret: the name, or NULL. */
 int image_check_name(const char *name, char *ret, gb_error *err);
 

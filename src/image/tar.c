@@ -6,8 +6,12 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define BLOCK_BYTES 512
 #define SIZE_OCTAL_MAX 077777777777ULL
@@ -19,10 +23,29 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == BLOCK_BYTES, "a header is a block");
 
-void tar_init(struct tar_out *out, int fd, bool sums)
+void tar_init(struct tar_out *out, int fd, int cancel_fd, bool sums)
 {
-        *out = (struct tar_out){.fd = fd, .sums = sums};
+        struct stat st;
+
+        *out = (struct tar_out){.fd = fd, .cancel_fd = cancel_fd, .sums = sums};
+        out->waits = fd >= 0 && cancel_fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode));
         sha256_init(&out->sum);
+}
+
+/* The descriptor is shared, so it stays one that blocks: what poll() says there is room for is never more than this. */
+static int write_waiting(const struct tar_out *out, const char *bytes, size_t size)
+{
+        for (size_t n = 0; n < size;) {
+                struct pollfd p[] = {{out->fd, POLLOUT, 0}, {out->cancel_fd, POLLIN, 0}};
+                int r = poll(p, 2, -1);
+                if (r > 0 && p[1].revents)
+                        return -ECANCELED;
+                ssize_t k = r < 0 ? r : write(out->fd, bytes + n, MIN(size - n, (size_t)PIPE_BUF));
+                if (k < 0 && errno != EINTR && errno != EAGAIN)
+                        return -errno;
+                n += k > 0 ? (size_t)k : 0;
+        }
+        return 0;
 }
 
 int tar_write(struct tar_out *out, const void *bytes, size_t size)
@@ -30,7 +53,9 @@ int tar_write(struct tar_out *out, const void *bytes, size_t size)
         out->size += size;
         if (out->sums)
                 sha256_add(&out->sum, bytes, size);
-        return out->fd >= 0 ? fd_write_all(out->fd, bytes, size) : 0;
+        if (out->fd < 0)
+                return 0;
+        return out->waits ? write_waiting(out, bytes, size) : fd_write_all(out->fd, bytes, size);
 }
 
 int tar_pad(struct tar_out *out, uint64_t size)

@@ -24,12 +24,14 @@ struct tar_entry {
 /* Where an archive goes: a descriptor, or nowhere: then it is only counted, and summed up. */
 struct tar_out {
         int fd; /* -1: nowhere */
+        int cancel_fd; /* when it is readable (-1: none) writing fails with ECANCELED, even if nobody reads */
+        bool waits; /* the descriptor is no file: who reads it may let us wait */
         bool sums; /* `sum` is wanted */
         uint64_t size;
         struct sha256 sum;
 };
 
-void tar_init(struct tar_out *out, int fd, bool sums);
+void tar_init(struct tar_out *out, int fd, int cancel_fd, bool sums);
 int tar_write(struct tar_out *out, const void *bytes, size_t size);
 /* The head of an entry; a file's bytes follow by tar_write(), then tar_pad(). 0 or a negative errno. */
 int tar_head(struct tar_out *out, const struct tar_entry *e);

@@ -5,7 +5,9 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "image/tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -26,14 +28,15 @@ static char store[] = "/tmp/glovebox-test-store-XXXXXX";
 
 static int count(const char *below)
 {
-        char command[256];
-        int n = -1;
+        char path[256];
+        int n = 0;
 
-        snprintf(command, sizeof(command), "ls -A %s%s 2>/dev/null | wc -l", store, below);
-        FILE *f = popen(command, "r");
-        assert_non_null(f);
-        assert_int_equal(fscanf(f, "%d", &n), 1);
-        pclose(f);
+        snprintf(path, sizeof(path), "%s%s", store, below);
+        DIR *dir = opendir(path);
+        for (struct dirent *e; dir && (e = readdir(dir));)
+                n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+        if (dir)
+                closedir(dir);
         return n;
 }
 
@@ -146,6 +149,49 @@ static void test_makers(void **state)
         close(pair[1]);
 }
 
+static mode_t mode_of(const char *path)
+{
+        struct stat st;
+
+        assert_int_equal(stat(path, &st), 0);
+        return st.st_mode & 07777;
+}
+
+/* What others could get into is closed, a group that was let in stays, and a directory for other things is refused instead. */
+static void test_gate(void **state)
+{
+        struct image_draft d = IMAGE_DRAFT_NONE;
+        char path[sizeof(store) + 16], image[sizeof(path) + 16];
+        gb_error err = {0};
+
+        (void)state;
+        assert_int_equal(chmod(store, 0775), 0);
+        make("gate", "x", true);
+        assert_int_equal(mode_of(store), 0700);
+        assert_int_equal(image_store_share(getegid(), &err), 0);
+        assert_int_equal(mode_of(store), 0750);
+        make("gate", "y", true);
+        assert_int_equal(mode_of(store), 0750);
+        assert_int_equal(image_store_remove("gate", &err), 0);
+
+        snprintf(path, sizeof(path), "%s/own/images", store);
+        assert_int_equal(setenv("GLOVEBOX_IMAGES", path, 1), 0);
+        make("gate", "x", true);
+        assert_int_equal(mode_of(path), 0700);
+
+        snprintf(path, sizeof(path), "%s/shared", store);
+        snprintf(image, sizeof(image), "%s/other", path);
+        assert_int_equal(mkdir(path, 0755), 0);
+        assert_int_equal(mkdir(image, 0755), 0);
+        assert_int_equal(chmod(path, 0755), 0);
+        assert_int_equal(setenv("GLOVEBOX_IMAGES", path, 1), 0);
+        assert_true(image_draft_begin("gate", &d, &err) < 0);
+        assert_int_equal(err.code, GB_E_USAGE);
+        assert_true(image_store_share(getegid(), &err) < 0);
+        assert_int_equal(mode_of(path), 0755);
+        assert_int_equal(setenv("GLOVEBOX_IMAGES", store, 1), 0);
+}
+
 static int setup(void **state)
 {
         (void)state;
@@ -154,16 +200,15 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-        char command[64];
+        _cleanup_close_ int above = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         (void)state;
-        snprintf(command, sizeof(command), "rm -r %s", store);
-        return system(command);
+        return tree_remove(above, store + strlen("/tmp/"));
 }
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_life), cmocka_unit_test(test_makers)};
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_life), cmocka_unit_test(test_makers), cmocka_unit_test(test_gate)};
 
         return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -36,12 +36,20 @@ static int refuse(const char *path, const char *why, gb_error *err)
         return error_set(err, GB_E_USAGE, EINVAL, "the entry %s is refused: %s", quote(path).text, why);
 }
 
+static int too_many(const char *path, gb_error *err)
+{
+        return error_set(err, GB_E_LIMIT, EFBIG, "the entry %s is refused: with it the image has more than %d entries, or its files more than %llu GiB", quote(path).text,
+                         IMAGE_ENTRIES_MAX, IMAGE_BYTES_MAX / GIB);
+}
+
 static int failed(const char *path, int r, gb_error *err)
 {
         if (r == -ELOOP || r == -ENOTDIR || r == -EXDEV)
                 return refuse(path, "a directory on the way to it is a link or a file", err);
         if (r == -ENOSPC || r == -EDQUOT)
                 return error_set(err, GB_E_DISK_FULL, -r, "there is no room for %s: %s", quote(path).text, strerror(-r));
+        if (r == -EFBIG)
+                return too_many(path, err);
         return error_set(err, GB_E_INTERNAL, -r, "cannot write %s: %s", quote(path).text, strerror(-r));
 }
 
@@ -87,8 +95,8 @@ static int open_dir(int root, const char *path)
         return fd < 0 ? -errno : fd;
 }
 
-/* The same; directories that the archive does not name are made on the way. */
-static int make_dirs(int root, char *path)
+/* The same; directories that the archive does not name are made on the way, and count as those that it does. */
+static int make_dirs(int root, char *path, uint64_t *entries)
 {
         int fd = open_dir(root, path);
 
@@ -104,7 +112,9 @@ static int make_dirs(int root, char *path)
                 _cleanup_close_ int parent = open_dir(root, last ? path : "");
                 if (last)
                         *last = '/';
-                int r = parent < 0 ? parent : mkdirat(parent, last ? last + 1 : path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+                int r = parent < 0 ? parent : mkdirat(parent, last ? last + 1 : path, 0755) == 0 ? 1 : errno != EEXIST ? -errno : 0;
+                if (r > 0 && ++*entries > IMAGE_ENTRIES_MAX)
+                        r = -EFBIG;
                 if (slash)
                         *slash++ = '/';
                 if (r < 0)
@@ -124,14 +134,14 @@ static void place_done(struct place *p)
         p->parent = safe_close(p->parent);
 }
 
-/* Where a path that was cleaned leads; it is not empty. */
-static int find_place(int root, bool make, struct place *p)
+/* Where a path that was cleaned leads; it is not empty. made: directories on the way are made and counted there; NULL: they must be there. */
+static int find_place(int root, uint64_t *made, struct place *p)
 {
         const char *slash = strrchr(p->path, '/');
 
         p->leaf = slash ? slash + 1 : p->path;
         snprintf(p->dir, sizeof(p->dir), "%.*s", slash ? (int)(slash - p->path) : 0, p->path);
-        int fd = make ? make_dirs(root, p->dir) : open_dir(root, p->dir);
+        int fd = made ? make_dirs(root, p->dir, made) : open_dir(root, p->dir);
         if (fd < 0)
                 return fd;
         p->parent = fd;
@@ -214,7 +224,8 @@ static int make_file(struct image_unpack *u, const struct image_entry *e, const 
         r = set_owner(u, e, p);
         if (e->mode & (S_ISUID | S_ISGID))
                 u->set_id++;
-        if (r == 0 && fchmod(fd, e->mode & 0777) < 0)
+        /* Who is not root must be able to read what is his: to export it, and in a box. */
+        if (r == 0 && fchmod(fd, (e->mode & 0777) | (u->owners ? 0 : 0400)) < 0)
                 r = -errno;
         if (r == 0)
                 r = set_times(p->parent, p->leaf, e->mtime_sec);
@@ -278,7 +289,7 @@ static int make_hardlink(struct image_unpack *u, const struct image_entry *e, co
         int r = image_clean_path(e->link, e->path, target->path, err);
         if (r < 0)
                 return error_prefix(err, "a hard link");
-        r = target->path[0] ? find_place(u->root, false, target) : -ENOENT;
+        r = target->path[0] ? find_place(u->root, NULL, target) : -ENOENT;
         if (r == 0 && fstatat(target->parent, target->leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 r = -errno;
         if (r < 0 || !S_ISREG(st.st_mode))
@@ -338,7 +349,7 @@ static int take_whiteout(struct image_unpack *u, const struct image_entry *e, st
         snprintf(path, sizeof(path), "%.*s%s%s", slash ? (int)(slash - p->path) : 0, p->path, slash ? "/" : "", hidden);
         if (!all && path_set_has(u->set, path))
                 return refuse(e->path, "it removes what is of the same layer", err);
-        r = find_place(u->root, false, p);
+        r = find_place(u->root, NULL, p);
         if (r == 0)
                 r = all ? remove_earlier(u, p->parent, p->dir, 0) : tree_remove(p->parent, hidden);
         return r < 0 && r != -ENOENT ? failed(e->path, r, err) : 1;
@@ -355,7 +366,7 @@ static int check_path(struct image_unpack *u, const struct image_entry *e, struc
         if (r == -E2BIG)
                 return error_set(err, GB_E_LIMIT, EFBIG, "the entry %s is refused: there are too many", quote(e->path).text);
         if (r == 0)
-                r = find_place(u->root, true, p);
+                r = find_place(u->root, &u->entries, p);
         return r < 0 ? failed(e->path, r, err) : 0;
 }
 
@@ -375,8 +386,7 @@ static int make_entry(struct image_unpack *u, struct image_entry *e, struct plac
 static int take_entry(struct image_unpack *u, struct image_entry *e, struct place *p, gb_error *err)
 {
         if (++u->entries > IMAGE_ENTRIES_MAX || e->size > IMAGE_BYTES_MAX - MIN(u->bytes, (uint64_t)IMAGE_BYTES_MAX))
-                return error_set(err, GB_E_LIMIT, EFBIG, "the entry %s is refused: with it the image has more than %d entries, or its files more than %llu GiB",
-                                 quote(e->path).text, IMAGE_ENTRIES_MAX, IMAGE_BYTES_MAX / GIB);
+                return too_many(e->path, err);
         int r = image_clean_path(e->path, e->path, p->path, err);
         if (r < 0)
                 return r;

@@ -74,9 +74,18 @@ static int take_entry(struct reader *rd, struct archive_entry *e)
         return r < 0 || record.kind != IMAGE_FILE ? r : archive_copy_data(rd, record.size);
 }
 
+/* at: where the last entry ends. A tar goes on from there with two blocks of zeros; one that was cut does not, and the library sees no difference. */
+static int put_end(struct reader *rd, int64_t at)
+{
+        struct image_record record = {.kind = archive_filter_bytes(rd->archive, 0) > at ? IMAGE_END : IMAGE_UNMARKED};
+
+        return put_record(&record, "", NULL);
+}
+
 int archive_read_image(struct reader *rd)
 {
         struct archive_entry *e;
+        int64_t at = 0;
         int r = 0;
 
         if (archive_read_support_filter_gzip(rd->archive) != ARCHIVE_OK || archive_read_support_filter_zstd(rd->archive) != ARCHIVE_OK ||
@@ -85,13 +94,15 @@ int archive_read_image(struct reader *rd)
                 return give_in(IMAGE_BROKEN, archive_error_string(rd->archive));
         while (r == 0) {
                 int a = archive_read_next_header(rd->archive, &e);
-                if (a == ARCHIVE_EOF) {
-                        struct image_record record = {.kind = IMAGE_END};
-                        return put_record(&record, "", NULL);
-                }
+                if (a == ARCHIVE_EOF)
+                        return put_end(rd, at);
                 if (a != ARCHIVE_OK && a != ARCHIVE_WARN)
                         return give_in(IMAGE_BROKEN, archive_error_string(rd->archive));
                 r = take_entry(rd, e);
+                /* With what fills its last block. */
+                if (r == 0 && archive_read_data_skip(rd->archive) < ARCHIVE_WARN)
+                        return give_in(IMAGE_BROKEN, archive_error_string(rd->archive));
+                at = archive_filter_bytes(rd->archive, 0);
         }
         return r;
 }

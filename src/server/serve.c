@@ -219,14 +219,28 @@ static void keep_access(const struct server *server, struct privilege_drop *drop
         log_warning("engine", "the server keeps the group %u to talk to the engine: who takes the server over can be root on this host", (unsigned)drop->groups[0]);
 }
 
-/* Images of root's store stay those that are meant. */
-static int keep_store(gb_error *err)
+static bool has_images(const struct server *server)
+{
+        if (!server_may_use(server, BACKEND_NATIVE))
+                return false;
+        for (size_t i = 0; i < server->levels.n; i++)
+                if (server->levels.rows[i]->image)
+                        return true;
+        return server->policy->image || server->config.n_images > 0;
+}
+
+/* Images of root's store stay those that are meant, and the account can get to them. */
+static int keep_store(const struct server *server, gid_t group, gb_error *err)
 {
         _cleanup_free_ char *store = NULL;
+        gb_error why = {0};
 
         int r = image_store_path(&store, err);
         if (r == 0 && setenv("GLOVEBOX_IMAGES", store, 1) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        /* Made now, when it is not there: what root imports later is found. */
+        if (r == 0 && has_images(server) && (privilege_make_directory(store, &why) < 0 || image_store_share(group, &why) < 0))
+                log_warning("images", "boxes of the backend native cannot be made from images until the server is started anew: %s", why.message);
         return r;
 }
 
@@ -243,7 +257,7 @@ static int drop_privilege(struct serve *s, gb_error *err)
         if (r == 0)
                 r = privilege_hand_over(c, &s->listeners, &account, err);
         if (r == 0)
-                r = keep_store(err);
+                r = keep_store(&s->server, account.gid, err);
         if (r == 0) {
                 keep_access(&s->server, &drop);
                 r = privilege_drop(&drop, &account, err);

@@ -6,10 +6,12 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import tarfile
 
 import pytest
 
+from conftest import needs_root
 from images import Store, TAR, digest, docker_save, entry, hardlink, layout, layout_tar, symlink, tar, zeros_tar
 
 GOOD = entry("good", b"1")
@@ -210,8 +212,8 @@ def test_many_entries(own_box):
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\0" * 1024, os.urandom(4096), b"\x1f\x8b\x08" + os.urandom(2000), b"\x28\xb5\x2f\xfd" + os.urandom(2000), tar(GOOD)[:700],
-                                  tar(entry("f", b"x" * 5000))[:3000]],
-                         ids=["nothing", "a letter", "zeros", "noise", "noise in gzip", "noise in zstd", "half a head", "half a file"])
+                                  tar(entry("f", b"x" * 5000))[:3000], tar(GOOD, entry("f", b"1"))[:1024]],
+                         ids=["nothing", "a letter", "zeros", "noise", "noise in gzip", "noise in zstd", "half a head", "half a file", "half of the files"])
 def test_nonsense(own_box, data):
     refused(Store(own_box), data)
 
@@ -228,3 +230,13 @@ def test_cut_and_changed(own_box):
         assert store.left() == [], result.explain()
 
 
+@needs_root
+def test_files_that_everybody_may_write_to(own_box):
+    """An archive whose files are for all, or are another user's: he cannot change what root runs."""
+    store = Store(own_box)
+    store.path.chmod(0o777)  # as somebody may have made it
+    assert store.bring(tar(entry("open", b"1", mode=0o666), entry("theirs", b"1", uid=4711, gid=4711), entry("wide/", mode=0o777))).returncode == 0
+    for name in ("open", "theirs", "wide/new"):
+        done = subprocess.run(["sh", "-c", 'echo evil >"$1"', "sh", str(store.root() / name)], user=4711, group=4711, extra_groups=[], capture_output=True, check=False)
+        assert done.returncode != 0, name
+    assert sorted((p.name, p.read_bytes()) for p in store.root().iterdir() if p.is_file()) == [("open", b"1"), ("theirs", b"1")]
