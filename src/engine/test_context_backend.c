@@ -90,18 +90,21 @@ static char read_frame(unsigned long long *seq, char **payload, size_t *size)
         return kind;
 }
 
-/* "\n", "\0" and "%S" in text. */
+/* "\n", "\0" and "%S" in text. All of it at once: what comes in the same breath is read in the same. */
 static void put_raw(const char *text, unsigned long long seq)
 {
-        for (; *text; text++) {
-                char number[24];
+        char bytes[4096];
+        size_t n = 0;
+
+        for (; *text && n + 24 < sizeof(bytes); text++) {
                 if (text[0] == '\\' && (text[1] == 'n' || text[1] == '0'))
-                        put(*++text == 'n' ? "\n" : "\0", 1);
+                        bytes[n++] = *++text == 'n' ? '\n' : '\0';
                 else if (text[0] == '%' && text[1] == 'S')
-                        text++, put(number, (size_t)snprintf(number, sizeof(number), "%llu", seq));
+                        text++, n += (size_t)snprintf(bytes + n, 24, "%llu", seq);
                 else
-                        put(text, 1);
+                        bytes[n++] = *text;
         }
+        put(bytes, n);
 }
 
 static void flood(const char *what, unsigned long long seq)
