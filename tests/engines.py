@@ -35,6 +35,7 @@ PROGRAMS = {"docker": "dockerd", "podman": "podman"}
 READY = 30       # seconds for an engine to listen
 ALL_READY = 600  # and for all of it, the base image too
 STATE = "state.json"
+NOBODY = 65534
 CGROUPS = "cgroups.json"  # beside it: those of the engines' names that were there before
 STARTED = {}     # by directory: processes of engines that go on; one that is forgotten makes Python warn
 
@@ -352,6 +353,8 @@ def stop(directory):
     for process in STARTED.pop(directory, []):
         process.wait(10)
     unmount_below(directory)
+    if os.geteuid() == 0 and os.stat("/dev/null").st_uid == NOBODY:
+        os.chown("/dev/null", 0, 0)  # Debian's runsc gives it away when it is a stream of a container
     for path in cgroups():
         if path not in before:
             with contextlib.suppress(OSError):  # somebody else's by now
