@@ -91,6 +91,17 @@ struct underway {
         uint64_t start_usec;    /* the time of that event */
 };
 
+/* What one thread wants to be written; it lives on its stack, and in the queue until it is `over`. */
+struct write {
+        struct write *next;
+        const struct journal_step *step;
+        void *args;
+        gb_error *err;
+        int result; /* 0, or a negative errno with err */
+        bool over, takes_over;
+        pthread_cond_t wake;
+};
+
 struct text {
         uint64_t hash;
         char *text;

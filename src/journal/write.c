@@ -16,17 +16,6 @@
 #define ROUNDS_MAX 4          /* groups that one thread writes for others before the next takes over */
 #define ROOM_ATTEMPTS_MAX 256 /* steps of journal_make_room() for one write */
 
-/* What one thread wants to be written; it lives on its stack, and in the queue until it is `over`. */
-struct write {
-        struct write *next;
-        const struct journal_step *step;
-        void *args;
-        gb_error *err;
-        int result; /* 0, or a negative errno with err */
-        bool over, takes_over;
-        pthread_cond_t wake;
-};
-
 int journal_begin(struct journal *j)
 {
         _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_BEGIN);
