@@ -259,12 +259,33 @@ static void tick_box(struct box *b, void *data)
         box_settle(b);
 }
 
+/* The kernel names the oldest child that has ended, and one that is known stands before those that are not. Their numbers are in the list of all children,
+ * which comes as text; without CONFIG_PROC_CHILDREN they wait until nobody stands before them. */
+static void reap_behind(void)
+{
+        _cleanup_close_ int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+        char text[4096];
+        pid_t pid = 0;
+        ssize_t n;
+
+        while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
+                for (ssize_t i = 0; i < n; i++) {
+                        bool digit = text[i] >= '0' && text[i] <= '9';
+                        if (!digit && pid > 0 && !session_knows(pid))
+                                (void)waitpid(pid, NULL, WNOHANG | __WALL);
+                        pid = digit ? pid * 10 + (text[i] - '0') : 0;
+                }
+}
+
 void session_reap_strays(void)
 {
         siginfo_t info = {0};
 
-        /* When all ends, nobody asks how any more, and one that is known would only stand before those that are not. */
-        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0 && (warden_over || !session_knows(info.si_pid))) {
+        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0) {
+                if (session_knows(info.si_pid) && !warden_over) { /* when all ends, nobody asks how any more */
+                        reap_behind();
+                        return;
+                }
                 waitpid(info.si_pid, NULL, __WALL);
                 info = (siginfo_t){0};
         }
