@@ -115,6 +115,19 @@ static void target_done(struct target *t)
         t->fd = safe_close(t->fd);
 }
 
+/* A link that somebody else has put into a directory for all: the kernel does not follow those either (fs.protected_symlinks), and here it is not asked. */
+static bool is_strange(const char *path)
+{
+        struct stat link, above;
+        char dir[HOST_PATH_MAX];
+        const char *slash = strrchr(path, '/');
+
+        snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+        if (lstat(path, &link) < 0 || stat(dir, &above) < 0)
+                return true;
+        return (above.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH) && link.st_uid != geteuid() && link.st_uid != above.st_uid;
+}
+
 /* What is behind links is written, be it there or not; a link itself stays. In place. */
 static int follow_links(char path[static HOST_PATH_MAX])
 {
@@ -123,6 +136,8 @@ static int follow_links(char path[static HOST_PATH_MAX])
 
         for (int i = 0; (n = readlink(path, to, sizeof(to) - 1)) >= 0; i++) {
                 char *slash = strrchr(path, '/');
+                if (is_strange(path))
+                        return -EACCES;
                 size_t kept = to[0] != '/' && slash ? (size_t)(slash - path) + 1 : 0;
                 if (i >= LINKS_MAX)
                         return -ELOOP;
@@ -147,7 +162,8 @@ static int target_open(struct target *t, const char *path, gb_error *err)
                 if (r == 0 && strlen(t->final) + sizeof(SUFFIX) > sizeof(t->path))
                         r = -ENAMETOOLONG;
                 if (r < 0)
-                        return error_set(err, GB_E_USAGE, -r, "cannot write %s: %s", quote(path).text, strerror(-r));
+                        return error_set(err, GB_E_USAGE, -r, "cannot write %s: %s", quote(path).text,
+                                         r == -EACCES ? "it is a link that another user has put into a directory for all; name the file itself" : strerror(-r));
                 memcpy(t->path, t->final, strlen(t->final));
                 memcpy(t->path + strlen(t->final), SUFFIX, sizeof(SUFFIX));
                 t->fd = mkostemp(t->path, O_CLOEXEC);

@@ -92,6 +92,23 @@ def test_export_behind_a_link(own_box):
     assert sorted(p.name for p in place.iterdir()) == ["far", "loop", "nothing", "there"] and sorted(p.name for p in other.iterdir()) == ["file", "new"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of somebody else")
+def test_export_behind_the_link_of_somebody_else(own_box):
+    """In a directory for all nobody chooses for others what is overwritten."""
+    store, place = Store(own_box), own_box.directory("for-all")
+    assert store.bring(tar(entry("x", b"1"))).returncode == 0
+    victim = own_box.directory("other") / "victim"
+    place.chmod(0o1777)
+    victim.write_text("mine")
+    for owner, status in ((64001, 110), (0, 0)):
+        link = place / f"link-{owner}"
+        link.symlink_to(victim)
+        os.chown(link, owner, owner, follow_symlinks=False)
+        assert store.call("export", "it", link).returncode == status
+        assert (victim.read_bytes() == b"mine") == (status != 0) and link.is_symlink()
+
+
+
 def test_export_of_files_that_may_not_be_read(store):
     """Who imports as an ordinary user can read what he has; root keeps what the archive says."""
     assert store.bring(tar(entry("none", b"1", mode=0), entry("run", b"2", mode=0o4111))).returncode == 0
