@@ -43,13 +43,13 @@ test_build() {
 # One number of meson's summary; 0 when the line is not there.
 meson_count() { sed -n "s/^$1: *\([0-9][0-9]*\) *$/\1/p" "$2" | tail -n 1 | grep . || echo 0; }
 
-# unit_second_try NAME DIRECTORY LOG: as python_run has it, and for its reason: the other builds run beside these. Only what failed
+# unit_second_try NAME DIRECTORY LOG FAILURES: as python_run has it, and for its reason: the other builds run beside these. Only what failed
 # by an assertion: a crash, a timeout or what a sanitizer says is never tried again. Succeeds when all of them pass now.
 unit_second_try() {
         local names
         names=$(sed -nE 's/^ *[0-9]+\/[0-9]+ +([^ ]+) +FAIL +[0-9.]+s +exit status [0-9]+$/\1/p' "$3")
         [ "$1" = gcc ] && [ -n "$names" ] || return 1
-        [ "$(wc -l <<<"$names")" -eq "$bad" ] && [ "$bad" -le "$second_try_max" ] || return 1
+        [ "$(wc -l <<<"$names")" -eq "$4" ] && [ "$4" -le "$second_try_max" ] || return 1
         echo "the failed ones once more, by themselves:"
         # shellcheck disable=SC2086
         meson test -C "$2" --no-rebuild --print-errorlogs --num-processes 1 $names || return 1
@@ -65,7 +65,7 @@ test_unit() {
         bad=$(($(meson_count Fail "$log") + $(meson_count Timeout "$log") + $(meson_count 'Unexpected Pass' "$log")))
         [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
         [ "$bad" -eq 0 ] || cat "$log"
-        if [ "$bad" -gt 0 ] && unit_second_try "$1" "$2" "$log"; then
+        if [ "$bad" -gt 0 ] && unit_second_try "$1" "$2" "$log" "$bad"; then
                 ok=$((ok + bad)) bad=0
         fi
         record "unit: $1" "$ok" "$bad" "$skip"

@@ -449,11 +449,10 @@ static void test_refused(void **state)
         assert_null(other);
 }
 
-/* The real runner, when it and an interpreter are there. */
+/* The real runner; the build needs an interpreter, too. */
 static void test_python(void **state)
 {
-        if (access(PYTHON_RUNNER, R_OK) < 0 || system("python3 -c '' 2>/dev/null") != 0)
-                skip();
+        assert_int_equal(access(PYTHON_RUNNER, R_OK), 0);
         fake.greeting = GREET_PYTHON;
         policy->timeout_usec = 20000000;
         open_context(&python);
