@@ -494,6 +494,22 @@ static int build_by_engine(struct build *b, const char *name, json_t **ret, gb_e
         return image_engine_build(b->arguments, b->recipe, tag ? tag : name, b->cancel_fd, ret, err);
 }
 
+/* What would have no effect is refused. */
+static int check_flags(const struct arguments *a, enum backend_kind backend, gb_error *err)
+{
+        static const struct {
+                enum option_id id;
+                const char *flag;
+                enum backend_kind backend;
+        } rows[] = {{OPT_BASE, "--base", BACKEND_DOCKER}, {OPT_NETWORK, "--network", BACKEND_DOCKER}, {OPT_SUITE, "--suite", BACKEND_NATIVE}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                if (arguments_has(a, rows[i].id) && rows[i].backend != backend)
+                        return error_set(err, GB_E_USAGE, EINVAL, "%s is for the backend %s, and this is a build for %s%s", rows[i].flag, backend_kind_name(rows[i].backend),
+                                         backend_kind_name(backend), backend == BACKEND_NATIVE ? "; --backend docker builds by an engine" : "");
+        return 0;
+}
+
 int command_image_build(const struct command *command, const struct arguments *arguments)
 {
         _cleanup_(build_done) struct build b = {.arguments = arguments, .cancel_fd = -1, .log = -1, .draft = IMAGE_DRAFT_NONE};
@@ -504,6 +520,8 @@ int command_image_build(const struct command *command, const struct arguments *a
         int r = arguments->n_words == 1 ? 0 : error_set(&err, GB_E_USAGE, 0, "give what is to be built: glovebox-python or glovebox-python-data");
         if (r == 0)
                 r = settings_policy(&command->options, arguments, &policy, &err);
+        if (r == 0)
+                r = check_flags(arguments, policy->backend, &err);
         if (r == 0)
                 r = find_recipe(&b, arguments->words[0], &err);
         if (r < 0)

@@ -91,8 +91,8 @@ int image_store_path(char **ret, gb_error *err)
                 n = asprintf(ret, "%s", own);
         else if (own && own[0])
                 return error_set(err, GB_E_USAGE, EINVAL, "GLOVEBOX_IMAGES is %s; it must be an absolute path", quote(own).text);
-        else if (geteuid() == 0)
-                n = asprintf(ret, "/var/lib/glovebox/images");
+        else if (geteuid() == 0) /* not below /var/lib/glovebox: that belongs to the server's account */
+                n = asprintf(ret, "/var/lib/glovebox-images");
         else if (data && data[0] == '/')
                 n = asprintf(ret, "%s/glovebox/images", data);
         else if (home && home[0] == '/')
@@ -156,8 +156,8 @@ static int close_store(int fd)
 static int cannot_open(const char *path, bool make, int r, gb_error *err)
 {
         if (r == -ENOTEMPTY)
-                return error_set(err, GB_E_USAGE, EPERM, "the images are in %s, which others can get into, and there is something else in it: chmod 0700 it, or name another "
-                                 "directory in GLOVEBOX_IMAGES", quote(path).text);
+                return error_set(err, GB_E_USAGE, EPERM, "the images are in %s, which others can get into, and there is something else in it: name a directory "
+                                 "of its own in GLOVEBOX_IMAGES", quote(path).text);
         return error_set(err, code_of(r), -r, "the images are in %s, which cannot be %s: %s; GLOVEBOX_IMAGES can name another directory", quote(path).text,
                          make ? "written" : "opened", strerror(-r));
 }
@@ -243,6 +243,19 @@ static json_t *read_about(int store, const char *place)
                 return about;
         json_decref(about); /* somebody's own directory, or a damaged one: it can be used all the same */
         return json_object();
+}
+
+/* Whatever else stands under the name of an image is somebody's, and stays. */
+static int check_is_image(int store, const char *place, const char *name, gb_error *err)
+{
+        struct stat st;
+
+        if (fstatat(store, place, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return 0;
+        json_t *about = read_about(store, place);
+        json_decref(about);
+        return about ? 0 : error_set(err, GB_E_CONFLICT, EEXIST, "what has the name %s in the directory of images is no image: it stays as it is; take another name, or another directory in "
+                                     "GLOVEBOX_IMAGES", name);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -450,6 +463,8 @@ int image_draft_begin(const char *name, struct image_draft *ret, gb_error *err)
                 return r;
         place_of(d.name, d.place);
         r = lock_name(d.store, d.name, d.place, &d.lock, err);
+        if (r == 0)
+                r = check_is_image(d.store, d.place, d.name, err);
         if (r < 0)
                 return r;
         sweep(d.store);
@@ -510,7 +525,10 @@ int image_draft_commit(struct image_draft *d, const json_t *about, gb_error *err
         char path[IMAGE_STORE_NAME_MAX + 32];
 
         snprintf(path, sizeof(path), "%s/%s", MAKING, d->dir);
-        int r = write_about(d->fd, about);
+        int r = check_is_image(d->store, d->place, d->name, err);
+        if (r < 0)
+                return r;
+        r = write_about(d->fd, about);
         /* All of it is on the disk before it has its name: after a crash there is no image with empty files. */
         if (r == 0 && syncfs(d->fd) < 0)
                 r = -errno;
@@ -593,6 +611,9 @@ int image_store_remove(const char *name, gb_error *err)
                 r = lock_name(store, checked, place, &lock, err);
         /* Where there is no room for the lock nobody else can make this name either. */
         if (r < 0 && (store < 0 || !is_full(r)))
+                return r;
+        r = check_is_image(store, place, checked, err);
+        if (r < 0)
                 return r;
         sweep(store);
         r = take_out(store, place, dir, sizeof(dir), &fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images of the native backend: directories with a root file system, by name, below $GLOVEBOX_IMAGES, /var/lib/glovebox/images (root) or
+ * Images of the native backend: directories with a root file system, by name, below $GLOVEBOX_IMAGES, /var/lib/glovebox-images (root) or
  * $XDG_DATA_HOME/glovebox/images. What lies there is whole: an image is made beside its place and renamed. The store itself is closed to others, since what is in it
  * need not be.
  *

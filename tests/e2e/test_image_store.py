@@ -78,7 +78,7 @@ def test_a_directory_for_other_things_is_not_closed(own_box):
     store = Store(own_box)
     (store.path / "other").mkdir()
     result = store.bring(tar(entry("x", b"1")))
-    assert result.error["code"] == "usage" and "chmod 0700" in result.error["message"], result.explain()
+    assert result.error["code"] == "usage" and "a directory of its own" in result.error["message"], result.explain()
     assert mode_of(store.path) == 0o755 and store.left() == ["other"]
     store.path.chmod(0o700)
     assert store.bring(tar(entry("x", b"1"))).returncode == 0
@@ -168,3 +168,23 @@ def test_remove_several(own_box):
     result = store.call("rm", "b", "nope", "d", "--json")
     assert result.returncode == NOT_FOUND and result.json["removed"] == ["b", "d"] and result.error["code"] == "not_found", result.explain()
     assert store.left() == []
+
+
+def test_what_is_no_image_stays(own_box):
+    """In a directory that has other things as well, names of images may be theirs."""
+    store = Store(own_box)
+    (store.path / "docs").mkdir()
+    (store.path / "docs" / "letter").write_text("mine")
+    (store.path / "notes").write_text("mine")
+    (store.path / "link").symlink_to("docs")
+    store.path.chmod(0o700)
+    for name in ("docs", "notes", "link"):
+        for result in (store.call("rm", name, "--json"), store.bring(tar(entry("x", b"1")), name)):
+            assert result.error["code"] == "conflict" and "no image" in result.error["message"], result.explain()
+    assert (store.path / "docs" / "letter").read_text() == (store.path / "notes").read_text() == "mine" and (store.path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("words", [["--base", "x"], ["--network", "none"], ["--suite", "trixie", "--backend", "docker"]])
+def test_flags_of_the_other_backend(own_box, words):
+    result = Store(own_box).call("build", "glovebox-python", *words, "--json")
+    assert result.error["code"] == "usage" and words[0] in result.error["message"] and "backend" in result.error["message"], result.explain()
