@@ -64,8 +64,9 @@ static uint32_t count_interfaces(void)
         char text[16384];
         uint32_t count = 0;
 
-        if (file_read_at(AT_FDCWD, "/proc/net/dev", text, sizeof(text)) < 0)
-                return 0;
+        int r = file_read_at(AT_FDCWD, "/proc/net/dev", text, sizeof(text));
+        if (r < 0)
+                return r != -ENOENT; /* a list that is too long is that of no box */
         for (char *line = text; line; line = strchr(line, '\n')) {
                 line += *line == '\n';
                 char *name = line + strspn(line, " "), *colon = strchr(name, ':');

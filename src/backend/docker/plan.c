@@ -52,12 +52,27 @@ static bool is_planned(const struct container_plan *p, const char *path)
         return false;
 }
 
+/* A directory of the host that it lies below: there the engine would make its mount point, as root. NULL: none. */
+static const char *bind_above(const struct container_plan *p, const char *path)
+{
+        for (size_t i = 0; i < p->n_binds; i++) {
+                size_t n = strlen(p->binds[i].target);
+                if (strncmp(path, p->binds[i].target, n) == 0 && path[n] == '/')
+                        return p->binds[i].target;
+        }
+        return NULL;
+}
+
 /* Without this an engine makes a volume on the host's disk, without a bound, for each of them. */
 static int add_volumes(struct container_plan *p, const struct container_request *request, gb_error *err)
 {
         for (size_t i = 0; request->volumes && request->volumes[i]; i++) {
+                const char *above = bind_above(p, request->volumes[i]);
                 if (is_planned(p, request->volumes[i]))
                         continue;
+                if (above)
+                        return error_set(err, GB_E_UNENFORCEABLE, EPERM, "the image has a volume at %s, below %s, which is a directory of the host: use another image, or no "
+                                         "directory of the host there", quote(request->volumes[i]).text, quote(above).text);
                 if (i == IMAGE_VOLUMES_MAX || add_tmpfs(p, request, request->volumes[i], "ro,noexec", VOLUME_BYTES, VOLUME_INODES, 0555, false) < 0)
                         return error_set(err, GB_E_UNENFORCEABLE, E2BIG, "the image has more than %d volumes, or one with a path above %d bytes: use another image",
                                          IMAGE_VOLUMES_MAX, BOX_PATH_MAX);
@@ -85,14 +100,16 @@ static int set_name(struct container_plan *p, const char *session, gb_error *err
         return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot read who this process is from /proc: %s", strerror(-r)) : 0;
 }
 
+bool container_has_apparmor(const struct engine *e, const struct policy *policy)
+{
+        return e->apparmor && !e->podman && !runtime_is_gvisor(e, policy) && apparmor_is_loaded(CONTAINER_APPARMOR) == 1;
+}
+
 int plan_container(const struct container_request *request, struct container_plan *ret, gb_error *err)
 {
         const struct policy *policy = request->policy;
 
-        *ret = (struct container_plan){
-                .apparmor = request->engine->apparmor && !request->engine->podman && !runtime_is_gvisor(request->engine, policy) &&
-                            apparmor_is_loaded(CONTAINER_APPARMOR) == 1,
-        };
+        *ret = (struct container_plan){.apparmor = container_has_apparmor(request->engine, policy)};
         if (request->uid == 0 || request->gid == 0)
                 return error_set(err, GB_E_UNENFORCEABLE, EPERM, "a container is never run as root: uid %u, gid %u", (unsigned)request->uid,
                                  (unsigned)request->gid);

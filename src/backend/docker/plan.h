@@ -58,6 +58,8 @@ void controls_say(struct controls *c, enum control_id id, enum control_state sta
 
 /* Of the runtime that the policy asks for, or else of the engine's default. */
 bool runtime_is_gvisor(const struct engine *e, const struct policy *policy);
+/* Whether its containers get our profile: it is loaded, and the engine applies profiles. */
+bool container_has_apparmor(const struct engine *e, const struct policy *policy);
 /* How many tasks the engine is told to allow. */
 uint64_t container_tasks(const struct engine *e, const struct policy *policy);
 

@@ -25,6 +25,7 @@
 #define REPOSITORY "glovebox-box"
 #define PREPARE_USEC 120000000ULL /* for each step: committing may have to write much */
 #define VARIABLES_MAX 256         /* of an image */
+#define VARIABLE_BYTES_MAX 131072 /* of one, with its name */
 
 struct prepared {
         const struct engine *engine;
@@ -190,10 +191,23 @@ static json_t *empty_variables(const json_t *image)
         json_array_foreach(env, i, item) {
                 const char *text = json_string_value(item);
                 size_t n = text ? strcspn(text, "=") : 0;
-                if (i < VARIABLES_MAX && n > 0 && strncmp(text, "PATH=", 5) != 0)
-                        json_array_append_new(list, json_sprintf("%.*s=", (int)MIN(n, (size_t)4096), text));
+                if (n > 0 && strncmp(text, "PATH=", 5) != 0)
+                        json_array_append_new(list, json_sprintf("%.*s=", (int)n, text));
         }
         return list;
+}
+
+/* Nothing of them would be left out. */
+static int check_variables(const json_t *image, gb_error *err)
+{
+        const json_t *env = json_object_get(json_object_get(image, "Config"), "Env");
+        bool good = json_array_size(env) <= VARIABLES_MAX;
+        size_t i;
+        json_t *item;
+
+        json_array_foreach(env, i, item)
+                good = good && json_string_length(item) <= VARIABLE_BYTES_MAX;
+        return good ? 0 : error_set(err, GB_E_UNENFORCEABLE, E2BIG, "the image has more than %d variables, or one above %d bytes: use another image", VARIABLES_MAX, VARIABLE_BYTES_MAX);
 }
 
 static json_t *config_of(const struct prepared *p, const json_t *image, const char *session, const char *owner)
@@ -222,6 +236,9 @@ static int make_stage(const struct prepared *p, const json_t *image, char *const
         int r = owner_self(owner);
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "cannot read who this process is from /proc: %s", strerror(-r));
+        r = check_variables(image, err);
+        if (r < 0)
+                return r;
         _cleanup_json_ json_t *body = config_of(p, image, session, owner);
         json_t *tmpfs = json_object();
         for (; *volumes; volumes++)

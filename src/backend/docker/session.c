@@ -99,9 +99,10 @@ static bool explain_end(void *data, bool engine_lost, gb_error *why)
         gb_error unknown = {0};
         int r = container_ended(&s->engine, &s->container, &running, &engine_oom, &code, &unknown);
         oom = oom || engine_oom; /* of one that is gone already the engine knows nothing */
+        if (r < 0)
+                (void)kill_directly(s); /* whoever is to blame: what broke a rule does not run on */
         if (r < 0 && unknown.code == GB_E_UNAVAILABLE) {
                 s->engine_lost = true;
-                (void)kill_directly(s);
                 error_set(why, GB_E_LOST, EPIPE, "the engine has gone: %.300s", unknown.message);
         } else if (r == 0 && running) {
                 (void)end_container(s);
@@ -126,6 +127,7 @@ int session_docker_admit(const struct policy *policy, struct controls *ret, gb_e
         struct container_request request = {
                 .engine = &engine, .policy = policy, .image = "", .session = "", .uid = ADMITTED_UID, .gid = ADMITTED_UID,
         };
+        plan->apparmor = container_has_apparmor(&engine, policy); /* of a plan this is what controls tell of */
         return container_controls(&request, plan, ret, err);
 }
 
@@ -268,11 +270,11 @@ static int check_workspace(const struct backend_session *s, gb_error *err)
 static void watch_process(struct backend_session *s, const struct policy *policy)
 {
         /* Held before it is looked at: the number may be another's a moment later. */
-        s->pidfd = s->container.pid > 0 ? (int)syscall(SYS_pidfd_open, s->container.pid, 0) : -1;
+        _cleanup_close_ int pidfd = s->container.pid > 0 ? (int)syscall(SYS_pidfd_open, s->container.pid, 0) : -1;
         s->counted = counters_open(&s->counters, s->container.pid, s->container.id) == 0;
-        /* Only then is the number that of the container's process here. */
-        if (!s->counted)
-                s->pidfd = safe_close(s->pidfd);
+        /* Only then is the number that of the container's process here, and may be killed by others. */
+        if (s->counted)
+                s->pidfd = TAKE_FD(pidfd);
         atomic_store(&s->oom_kills, read_oom_kills(s));
         s->line.memory_limit_bytes = policy->mem_limit_bytes;
 }

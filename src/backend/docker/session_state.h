@@ -14,7 +14,7 @@ struct backend_session {
         bool created;
         struct line line;
         bool has_line;
-        int pidfd; /* of process 1, where this process may see it: the last means to end it; -1: none */
+        _Atomic int pidfd; /* of process 1, where this process may see it: the last means to end it; -1: none */
         _Atomic bool counted; /* the kernel's counters can be read */
         struct usage_files counters;
         _Atomic uint64_t oom_kills; /* as the line last saw them */

@@ -179,6 +179,48 @@ static void test_compare(void **state)
         }
 }
 
+/* As on a kernel that has the profile: it is asked for, missed when it is not there, and told. */
+static void test_apparmor(void **state)
+{
+        struct engine with = docker;
+        struct controls c;
+        struct sample s;
+        gb_error err;
+
+        with.apparmor = true;
+        sample_init(&s, &with, &policy);
+        s.plan.apparmor = true;
+        json_t *body = plan_body(&s.request, &s.plan, seccomp_docker_profile);
+        assert_non_null(body);
+        assert_int_equal(json_array_size(json_below(body, "HostConfig.SecurityOpt")), json_array_size(json_below(s.body, "HostConfig.SecurityOpt")) + 1);
+        assert_true(plan_compare(&s.request, &s.plan, body, s.seen, &err) < 0);
+        assert_non_null(strstr(err.message, CONTAINER_APPARMOR));
+        assert_int_equal(container_controls(&s.request, &s.plan, &c, &err), 0);
+        assert_int_equal(c.status[CONTROL_APPARMOR].state, CONTROL_ENFORCED);
+        s.plan.apparmor = false;
+        assert_int_equal(container_controls(&s.request, &s.plan, &c, &err), 0);
+        assert_int_equal(c.status[CONTROL_APPARMOR].state, CONTROL_OFF);
+        assert_non_null(strstr(c.status[CONTROL_APPARMOR].how, "apparmor_parser"));
+        json_decref(body);
+        sample_done(&s);
+}
+
+/* What an image's volume is mounted on is made by nobody in a directory of the host. */
+static void test_volume_below_a_mount(void **state)
+{
+        static char below[] = "/in/deep", beside[] = "/inside";
+        struct container_request request = {.engine = &docker, .policy = &policy, .image = IMAGE, .session = "s1", .uid = 5, .gid = 5, .mount_sources = sources};
+        struct container_plan plan;
+        gb_error err = {0};
+
+        request.volumes = (char *[]){beside, NULL};
+        assert_int_equal(plan_container(&request, &plan, &err), 0);
+        request.volumes = (char *[]){below, NULL};
+        assert_true(plan_container(&request, &plan, &err) < 0);
+        assert_int_equal(err.code, GB_E_UNENFORCEABLE);
+        assert_non_null(strstr(err.message, below));
+}
+
 static void test_compare_lists(void **state)
 {
         struct sample s;
@@ -478,7 +520,7 @@ static void test_seccomp_json(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_body),      cmocka_unit_test(test_never_root),    cmocka_unit_test(test_compare), cmocka_unit_test(test_compare_lists),
+                cmocka_unit_test(test_body),      cmocka_unit_test(test_never_root),    cmocka_unit_test(test_compare), cmocka_unit_test(test_apparmor), cmocka_unit_test(test_volume_below_a_mount), cmocka_unit_test(test_compare_lists),
                 cmocka_unit_test(test_podman),    cmocka_unit_test(test_controls),      cmocka_unit_test(test_hello),   cmocka_unit_test(test_owner),
                 cmocka_unit_test(test_image_names), cmocka_unit_test(test_layer),       cmocka_unit_test(test_seccomp_json),
         };
