@@ -76,7 +76,7 @@ static void say_gvisor(struct host_finding *f, const struct engine *e)
         if (e->podman)
                 host_remedy(f, "Podman has one runtime for all containers of its service: podman --runtime runsc system service");
         else
-                host_remedy(f, "install runsc, add \"runtimes\": {\"runsc\": {\"path\": \"/usr/bin/runsc\", \"runtimeArgs\": [\"--network=none\"]}} to "
+                host_remedy(f, "install runsc, add \"runtimes\": {\"runsc\": {\"path\": \"/usr/bin/runsc\", \"runtimeArgs\": [\"--network=none\", \"--platform=ptrace\"]}} to "
                                "/etc/docker/daemon.json, then: systemctl restart docker");
 }
 

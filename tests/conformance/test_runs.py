@@ -73,9 +73,11 @@ def test_cancelled_by_the_caller(backend):
 
 def test_nothing_is_left_when_it_is_killed(backend):
     marker = os.urandom(8).hex()
-    process = backend.start(f"import time\nprint('on', flush=True)\ntime.sleep(1000) # {marker}", events=True, json=False)
+    code = f"import subprocess, time\nsubprocess.Popen(['sh', '-c', 'sleep 1000; : {marker[:8]}' + '{marker[8:]}'])\nprint('on', flush=True)\ntime.sleep(1000)"
+    process = backend.start(code, events=True, json=False)
     while b"stdout" not in process.stdout.readline():
         assert process.poll() is None
+    assert backend.name == "runsc" or backend.processes_with(marker), "the marker finds nothing"
     process.kill()
     process.communicate()
     assert wait_until(lambda: not backend.containers() and not backend.processes_with(marker), 2), "it goes on two seconds after the kill"

@@ -5,10 +5,8 @@
 stopped; it has the images of the other one, by its data.
 """
 import contextlib
-import io
 import json
 import pathlib
-import tarfile
 import tempfile
 import time
 
@@ -39,17 +37,6 @@ def docker_box(engines, attack_dir, scratch):
     for one in left:
         box.engine.remove(one["Id"])
     assert not left, "containers are left"
-
-
-def small_tar(*files):
-    """A root file system of these: (name, bytes, mode)."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, data, mode in files:
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(data), mode
-            archive.addfile(info, io.BytesIO(data))
-    return stream.getvalue()
 
 
 def derive(engine, name, config, base=IMAGE):

@@ -81,7 +81,7 @@ def test_no_field_is_forgotten():
 @pytest.mark.parametrize("field", sorted(set(WEAKER) - NO_HARM))
 def test_a_weaker_value_refuses(docker_box, field):
     if field.endswith(".MemorySwappiness") and docker_box.engine.ask("GET", "/info")[1].get("CgroupVersion") == "2":
-        pytest.skip("cgroup v2 has no swappiness, and none is asked for")
+        pytest.skip("this kernel's cgroup v2 has no swappiness, and none is asked for")
 
     def rule(method, target):
         is_inspect = method == "GET" and target.startswith("/containers/") and target.endswith("/json") and target != "/containers/json"

@@ -60,13 +60,13 @@ def test_signals_to_everybody(containers, number):
     took = time.monotonic() - began
     assert took < 1 + GRACE, took
     if number == "SIGKILL":
-        assert result.verdict in ("signal", "killed", "crash") or result.signal == 9, result
+        assert result.signal == 9, result
     else:
         assert result.verdict == "timeout", result
     # The context: its interpreter is dead or stands still. That it is gone is told; then it has a fresh one.
     try:
         first = context.run("x")
-        assert first.verdict in ("ok", "timeout", "lost", "signal", "crash", "error"), first
+        assert first.verdict in ("ok", "timeout", "lost", "error"), first
         if first.verdict == "ok":
             assert first.text == "1" or first.restarted
     except Refused as refused:

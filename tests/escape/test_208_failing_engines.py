@@ -133,7 +133,7 @@ def test_absent(scratch, engines):
         assert result.error["code"] in ("unavailable", "usage", "policy"), result.explain()
         assert word in result.error["message"], result.explain()
     result = make_docker_box("unix:///nowhere/docker.sock", None, scratch).run("print(1)")
-    assert "DOCKER_HOST" in result.error["message"] or "start" in result.error["message"], "the remedy is missing"
+    assert "systemctl start docker" in result.error["message"] and "--backend native" in result.error["message"], f"the remedy is missing: {result.explain()}"
 
 
 def test_forbidden(engines, scratch):
