@@ -14,12 +14,12 @@ allowed() {
         agent) echo "base kernel runner/first.h engine/files.h engine/files_wire.h" ;;
         warden) echo "base kernel runner glovebox/error.h" ;;
         backend) echo "base kernel policy client http agent/wire.h warden/protocol.h" ;;
-        engine) echo "base policy backend/backend.h" ;;
-        lib) echo "base kernel policy image backend engine glovebox" ;;
-        http | journal) echo "base" ;;
+        engine) echo "base policy guard backend/backend.h" ;;
+        lib) echo "base kernel policy image guard backend engine glovebox" ;;
+        http | journal | guard) echo "base" ;;
         client) echo "base http" ;;
-        server) echo "base policy image engine backend/backend.h http journal" ;;
-        cli) echo "base kernel policy image backend engine glovebox client runner/probe.h" ;;
+        server) echo "base policy image guard engine backend/backend.h http journal" ;;
+        cli) echo "base kernel policy image guard backend engine glovebox client runner/probe.h" ;;
         *) echo "" ;;
         esac
 }

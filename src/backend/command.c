@@ -114,6 +114,14 @@ static int set_env(struct command *c, const struct language *language, const str
                 r = env_put(w, strdup(base_env[i]), err);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
                 r = env_put(w, strdup(language->env[i]), err);
+        for (size_t i = 0; r == 0 && i < policy->n_secrets; i++) {
+                char *text = NULL;
+                if (policy->secrets[i].path)
+                        continue;
+                if (asprintf(&text, "%s=%s", policy->secrets[i].name, policy->secrets[i].value) < 0)
+                        text = NULL;
+                r = env_put(w, text, err);
+        }
         for (size_t i = 0; r == 0 && i < policy->n_env; i++) {
                 char *text = NULL;
                 if (asprintf(&text, "%s=%s", policy->env[i].name, policy->env[i].value) < 0)

@@ -17,6 +17,14 @@
 #define ENV_COUNT_MAX 256                 /* variables of the program */
 #define ARG_BYTES_MAX (256 * KIB)         /* arguments and variables together */
 #define MOUNT_COUNT_MAX 32                /* mounts of a policy */
+#define POLICY_RULES_MAX 128              /* rules and sets that a policy switches */
+#define POLICY_IMPORTS_MAX 256            /* modules of guard_imports */
+#define MODULE_NAME_MAX 128               /* of a Python module, with its NUL */
+#define RULE_NAME_MAX 64                  /* of a rule, a set or a secret, with its NUL */
+#define SECRETS_MAX 256                   /* secrets of a session */
+#define SECRET_BYTES_MIN 8                /* a shorter one would be found everywhere */
+#define SECRET_BYTES_MAX (16 * KIB)       /* one secret */
+#define SECRETS_BYTES_MAX (128 * KIB)     /* all secrets of a session */
 #define BOX_PATH_MAX 256                  /* a path inside the box, with its NUL */
 #define HOST_PATH_MAX 4096                /* a path on the host, with its NUL */
 #define LANGUAGE_COUNT_MAX 64             /* rows of languages.yaml */
@@ -170,6 +178,40 @@
 /* Names of what an engine has */
 #define RUNTIME_NAME_MAX 63               /* characters of a runtime's name */
 #define IMAGE_REFERENCE_MAX 255           /* characters of an image's name, with registry, tag or digest */
+
+/* Rules about code and secrets */
+#define RULES_FILES_MAX 64                /* files of rules, with the shipped ones */
+#define RULES_MAX 1024                    /* rules of all of them */
+#define RULES_BYTES_MAX (64 * MIB)        /* what they are compiled to */
+#define RULES_CPU_SECONDS 60              /* of the program that compiles them */
+#define PATTERN_BYTES_MAX 4096            /* a pattern */
+#define GUARD_TEXT_MAX 256                /* a message or a remedy, with its NUL */
+#define SHAPE_START_MIN 3                 /* bytes by which a secret's shape begins */
+#define SHAPE_START_MAX 128               /* and at most */
+#define SHAPE_BYTES_MAX 16384             /* that may belong to one secret of a shape */
+
+/* The reader of Python */
+#define READER_CODE_BYTES_MAX (16u << 20) /* code that is read */
+#define READER_ITEMS_MAX 65536u           /* items of an answer */
+#define READER_ANSWER_BYTES_MAX (64u << 20)/* texts of all items together */
+#define READER_TEXT_BYTES_MAX (64u << 10) /* a text that was put together; what is longer is told in pieces */
+#define READER_CALL_BYTES_MAX 1024u       /* the text of a call */
+#define READER_NAME_BYTES_MAX 256u        /* a dotted name; a longer one is not known */
+#define READER_DEPTH_MAX 200u             /* expressions in each other; what is deeper is skipped */
+#define READER_CODE_DEPTH_MAX 3u          /* code in strings of code */
+#define READER_LIST_MAX 65536u            /* members of a list that are known */
+#define READER_STACK_MAX 131072u          /* members of all lists and calls that are open */
+#define READER_NAMES_MAX 65536u           /* names that are remembered; a power of two */
+#define READER_PROBES_MAX 64u             /* places where one of them is looked for */
+#define READER_TARGETS_MAX 8u             /* a = b = ... = value */
+#define READER_WORK_MAX (128u << 20)      /* bytes that are copied or looked at to put texts together */
+#define READER_ARENA_BYTES (64u << 20)    /* texts and lists that are remembered */
+#define READER_MEMORY_BYTES (256u << 20)  /* address space of a reader */
+#define READER_CPU_SECONDS 2              /* its processor time */
+#define READER_ANSWER_USEC 5000000ULL     /* for the whole of a question */
+#define READER_READY_USEC 2000000ULL      /* for a reader to be there */
+#define READER_LOST_USEC 20000ULL         /* for the end of the program to show, when a reader has ended without a word */
+#define READER_AHEAD_MAX 64u              /* readers that wait at a time */
 
 /* The end of a run */
 #define INTERRUPT_GRACE_USEC 2000000ULL   /* from the interrupt to the kill */

@@ -72,6 +72,7 @@ int path_libexec(const char *name, char **ret)
         /* In the build tree each helper lies in the directory of its part. */
         static const char *const parts[][2] = {
                 {"glovebox-agent", "agent"}, {"glovebox-archive", "server"}, {"glovebox-probe", "runner"}, {"glovebox-server", "server"},
+                {"glovebox-reader", "guard"}, {"glovebox-rules", "guard"},
         };
         const char *part = "warden";
         for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
@@ -99,6 +100,15 @@ int path_recipe(const char *name, char **ret)
 
         if (!dir)
                 dir = runs_from_build_tree() ? GLOVEBOX_SOURCE_CONFDIR "/../images" : GLOVEBOX_DATADIR "/images";
+        return join(dir, name, ret);
+}
+
+int path_rules(const char *name, char **ret)
+{
+        const char *dir = env_dir("GLOVEBOX_RULES_DIR");
+
+        if (!dir)
+                dir = runs_from_build_tree() ? GLOVEBOX_SOURCE_CONFDIR "/../rules" : GLOVEBOX_DATADIR "/rules";
         return join(dir, name, ret);
 }
 

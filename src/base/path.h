@@ -27,6 +27,9 @@ int path_runner(const char *name, char **ret);
 /* $GLOVEBOX_RECIPES_DIR/name when that is set, else images/name of the source tree, else <datadir>/glovebox/images/name: what an image is built from. */
 int path_recipe(const char *name, char **ret);
 
+/* $GLOVEBOX_RULES_DIR/name when that is set, else rules/name of the source tree, else <datadir>/glovebox/rules/name: the shipped rules of the guard. */
+int path_rules(const char *name, char **ret);
+
 /* A file in this user's own directory for sockets: $GLOVEBOX_RUNTIME_DIR when that is set, else $XDG_RUNTIME_DIR/glovebox, /run/glovebox for root, else
  * /tmp/glovebox-UID. -EPERM when somebody else could have made or could change that directory; it need not exist. */
 int path_runtime(const char *name, char **ret);

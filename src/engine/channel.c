@@ -41,10 +41,10 @@ static int add_number(struct buffer *payload, const char *name, uint64_t n)
         return frame_add_part(payload, name, text, (size_t)size);
 }
 
-static int add_variable(struct buffer *payload, const struct policy_env *env)
+static int add_variable(struct buffer *payload, const char *name, const char *value)
 {
         _cleanup_free_ char *text = NULL;
-        int n = asprintf(&text, "%s=%s", env->name, env->value);
+        int n = asprintf(&text, "%s=%s", name, value);
 
         if (n < 0) {
                 text = NULL;
@@ -85,8 +85,11 @@ static int write_hello(struct buffer *hello, const struct language *language, co
         int r = add_mode(&payload, policy, file, args);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
                 r = add_text(&payload, "env", language->env[i]);
+        for (size_t i = 0; r == 0 && i < policy->n_secrets; i++)
+                if (!policy->secrets[i].path)
+                        r = add_variable(&payload, policy->secrets[i].name, policy->secrets[i].value);
         for (size_t i = 0; r == 0 && i < policy->n_env; i++)
-                r = add_variable(&payload, &policy->env[i]);
+                r = add_variable(&payload, policy->env[i].name, policy->env[i].value);
         if (r < 0)
                 return r;
         r = buffer_add(hello, header, frame_write_header(header, 'C', 0, payload.size));

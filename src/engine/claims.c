@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MALFORMED "a malformed payload"
@@ -14,8 +15,42 @@ const char *claims_drop(struct claims *c, const struct frame *frame)
         return c->dropped_bytes > CONTROL_DROPPED_MAX ? "a flood of frames" : NULL;
 }
 
+/* Texts that stand in the place of what was scrubbed; the parts point to them. */
+struct scrubbed {
+        struct buffer texts[2 * FRAME_PARTS_MAX];
+        size_t n;
+};
+
+static void scrubbed_done(struct scrubbed *s)
+{
+        while (s->n > 0)
+                buffer_done(&s->texts[--s->n]);
+}
+
+/* The names of parts are the code's own as well. Pictures stay as they are. */
+static int scrub_parts(struct claims *c, struct frame_part *parts, size_t n, struct scrubbed *ret)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                bool binary = result_is_binary(parts[i].name);
+                r = watch_text(c->watch, parts[i].name, strlen(parts[i].name), c->result, &ret->texts[ret->n]);
+                if (r == 1)
+                        snprintf(parts[i].name, sizeof(parts[i].name), "%s", ret->texts[ret->n++].data);
+                if (r < 0 || binary)
+                        continue;
+                r = watch_text(c->watch, parts[i].bytes, parts[i].size, c->result, &ret->texts[ret->n]);
+                if (r != 1)
+                        continue;
+                parts[i].bytes = ret->texts[ret->n].data;
+                parts[i].size = ret->texts[ret->n++].size;
+        }
+        return r;
+}
+
 static const char *take_value(struct claims *c, const struct frame *frame, bool main)
 {
+        _cleanup_(scrubbed_done) struct scrubbed scrubbed = {0};
         struct frame_part parts[FRAME_PARTS_MAX];
         size_t n;
 
@@ -25,7 +60,7 @@ static const char *take_value(struct claims *c, const struct frame *frame, bool 
                 return "two results of one run";
         c->main_seen |= main;
         bool fits = c->count < c->policy->result_count && frame->size <= c->policy->result_limit_bytes - c->bytes;
-        if (!fits || result_add_value(c->result, main, parts, n) < 0) {
+        if (!fits || scrub_parts(c, parts, n, &scrubbed) < 0 || result_add_value(c->result, main, parts, n) < 0) {
                 c->result->values_dropped++;
                 return claims_drop(c, frame);
         }
@@ -52,12 +87,13 @@ static const char *take_error(struct claims *c, const struct frame *frame)
                 const char *name;
                 struct result_text *text;
         } rows[] = {{"name", &e->name}, {"value", &e->value}, {"traceback", &e->traceback}};
+        _cleanup_(scrubbed_done) struct scrubbed scrubbed = {0};
         struct frame_part parts[FRAME_PARTS_MAX];
         size_t n;
 
         if (frame_read_parts(frame, parts, FRAME_PARTS_MAX, &n) < 0)
                 return MALFORMED;
-        if (c->result->has_error)
+        if (c->result->has_error || scrub_parts(c, parts, n, &scrubbed) < 0)
                 return claims_drop(c, frame); /* the first is the one that counts */
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 const struct frame_part *part = find_part(parts, n, rows[i].name);

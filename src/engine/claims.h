@@ -8,6 +8,7 @@
 #include "engine/frame.h"
 #include "engine/result.h"
 #include "engine/run.h"
+#include "engine/watch.h"
 
 /* Called while a run in a session lasts, on the thread of the run. t_usec counts from the request. Any may be
  * NULL. */
@@ -23,6 +24,7 @@ struct session_callbacks {
 struct claims {
         struct result *result;
         const struct policy *policy;
+        const struct watch *watch; /* NULL: nothing is scrubbed */
         const struct session_callbacks *callbacks;
         uint64_t asked_usec;
         bool main_seen;

@@ -274,7 +274,7 @@ static int run(struct context *c, const struct context_request *q, struct exec *
                 return r;
         x->program = c->program;
         session_say_layout(&result->controls, c->io.ready);
-        struct claims claims = {.result = result, .policy = s->policy, .callbacks = &q->callbacks, .asked_usec = x->asked_usec};
+        struct claims claims = {.result = result, .policy = s->policy, .watch = s->watch, .callbacks = &q->callbacks, .asked_usec = x->asked_usec};
         channel_begin(&c->channel, &claims);
         r = exec_run(x, err);
         result->state_kept = !x->ended;
@@ -283,6 +283,16 @@ static int run(struct context *c, const struct context_request *q, struct exec *
                 c->lost = true;
         }
         return r;
+}
+
+/* Nothing was run, and the interpreter is as it was. */
+static void say_blocked(struct context *c, struct result *result)
+{
+        memcpy(result->session, c->session->id, sizeof(result->session));
+        memcpy(result->context, c->id, sizeof(result->context));
+        result->controls = c->session->controls;
+        result->state_kept = c->program != NULL;
+        result->facts.language = NULL; /* borrowed */
 }
 
 int context_run(struct context *c, const struct context_request *q, struct result **ret, gb_error *err)
@@ -301,12 +311,18 @@ int context_run(struct context *c, const struct context_request *q, struct resul
         };
         r = result ? check_request(c, q, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
+                r = watch_code(c->session->watch, c->language, q->code, q->code_size, result, err);
+        bool blocked = r == 1;
+        if (r == 0)
                 r = exec_init(&x, err);
         if (r == 0) {
                 r = run(c, q, &x, err);
                 exec_done(&x);
+        } else if (blocked) {
+                say_blocked(c, result);
+                r = 0;
         }
-        finish(c, r == 0);
+        finish(c, r == 0 && !blocked);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(result);

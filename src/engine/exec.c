@@ -139,25 +139,14 @@ static void note_started(struct exec *x)
                 x->callbacks->started(x->callbacks->data, t_usec);
 }
 
-/* Hands on what is within the limit; the rest is dropped, and said to be. */
 static void deliver(struct exec *x, enum run_stream stream, size_t size)
 {
-        struct run_facts *facts = facts_of(x);
-        uint64_t limit = x->session->policy->output_limit_bytes;
-        uint64_t room = facts->output_bytes < limit ? limit - facts->output_bytes : 0;
-        size_t kept = (size_t)MIN((uint64_t)size, room);
-
         note_started(x);
-        facts->output_bytes += size;
-        if (kept > 0 && x->keep_output && buffer_add_some(stream == RUN_STDOUT ? &x->result->out : &x->result->err, x->chunk, kept) < 0)
+        int r = outlet_write(&x->outlet, stream, x->chunk, size);
+        if (r < 0)
                 stop(x, STOP_LOST); /* no memory: of its output a part is missing */
-        if (kept > 0 && x->callbacks->output)
-                x->callbacks->output(x->callbacks->data, stream, x->chunk, kept, monotonic_usec() - x->asked_usec);
-        if (kept == size)
-                return;
-        if (!x->result->truncated)
+        else if (r == 1)
                 end_for(x, STOP_OUTPUT);
-        x->result->truncated = true;
 }
 
 /* Reads up to want bytes, in one chunk at most. Returns how many came; closes the pipe at its end. */
@@ -403,6 +392,8 @@ static void take_time(struct exec *x)
         } else if (is_past(x->again_usec, now)) {
                 interrupt_again(x, now);
         }
+        if (is_past(x->outlet.pause_usec, now))
+                outlet_pause(&x->outlet);
         if (is_past(x->sample_usec, now) && !x->over) {
                 x->sample_usec = now + SAMPLE_PERIOD_USEC;
                 enum stop_reason why = exec_sample(x);
@@ -423,6 +414,7 @@ static struct timespec time_left(const struct exec *x)
                 x->stopped ? 0 : x->again_usec,
                 x->stopped ? 0 : x->closed_usec,
                 x->stopped ? 0 : x->sample_usec,
+                x->outlet.pause_usec,
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(times); i++)

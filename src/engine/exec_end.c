@@ -29,6 +29,10 @@ int exec_init(struct exec *x, gb_error *err)
 {
         x->pump = (struct pump)PUMP_INIT;
         x->pump_child = -1;
+        x->outlet = (struct outlet){
+                .result = x->result, .scrub = watch_scrub(x->session->watch), .limit_bytes = x->session->policy->output_limit_bytes, .keep = x->keep_output,
+                .output = x->callbacks->output, .data = x->callbacks->data, .asked_usec = x->asked_usec,
+        };
         buffer_init(&x->input, STDIN_FRAME_MAX);
         bool watched = x->session->policy->cpu_time_usec > 0 || places_are_watched(&x->session->places);
         x->sample_usec = watched ? x->asked_usec + SAMPLE_PERIOD_USEC : 0;
@@ -39,6 +43,7 @@ int exec_init(struct exec *x, gb_error *err)
 void exec_done(struct exec *x)
 {
         pump_done(&x->pump);
+        outlet_done(&x->outlet);
         x->pump_child = safe_close(x->pump_child);
         buffer_done(&x->input);
 }
@@ -176,6 +181,8 @@ int exec_finish(struct exec *x, gb_error *err)
                         *err = x->error;
                 return x->status;
         }
+        if (outlet_end(&x->outlet) < 0 || result_name_scrubbed(x->result, x->outlet.scrub) < 0)
+                f->stop = STOP_LOST; /* no memory: of its output a part is missing */
         take_usage(x);
         f->error_name = x->result->has_error ? x->result->error.name.bytes : NULL;
         struct policy policy = *x->session->policy; /* borrows what that owns */

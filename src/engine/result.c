@@ -63,6 +63,9 @@ void result_free(struct result *r)
         free(r->error.name.bytes);
         free(r->error.value.bytes);
         free(r->error.traceback.bytes);
+        free(r->findings);
+        free(r->scrubbed_names);
+        scrub_tally_done(&r->scrubbed);
         free(r);
 }
 
@@ -91,6 +94,28 @@ void result_take_end(struct result *r, const struct box_end *end)
         facts->pids_full = end->pids_full;
         if (facts->stop == STOP_NONE && end->stop < ARRAY_SIZE(reasons))
                 facts->stop = reasons[end->stop];
+}
+
+int result_name_scrubbed(struct result *r, const struct scrub *scrub)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < r->scrubbed.n; i++)
+                n += r->scrubbed.counts[i] > 0;
+        if (n == 0 || r->scrubbed_names)
+                return 0;
+        r->scrubbed_names = calloc(n, sizeof(*r->scrubbed_names));
+        if (!r->scrubbed_names)
+                return -ENOMEM;
+        for (size_t i = 0; i < r->scrubbed.n; i++) {
+                const char *name = r->scrubbed.counts[i] > 0 ? scrub_name(scrub, i) : NULL;
+                if (!name)
+                        continue;
+                struct result_count *c = &r->scrubbed_names[r->n_scrubbed_names++];
+                c->count = r->scrubbed.counts[i];
+                snprintf(c->name, sizeof(c->name), "%s", name);
+        }
+        return 0;
 }
 
 static char *put(char **at, const void *bytes, size_t size)

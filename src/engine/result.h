@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "engine/frame.h"
 #include "engine/verdict.h"
+#include "guard/code.h"
 #include "policy/control.h"
 
 #include <jansson.h>
@@ -41,6 +42,12 @@ struct result_error {
         struct result_text name, value, traceback;
 };
 
+/* How often something of that name was scrubbed. */
+struct result_count {
+        char name[RULE_NAME_MAX];
+        uint64_t count;
+};
+
 struct result {
         char id[ID_DIGITS + 1];
         struct run_facts facts;
@@ -49,6 +56,10 @@ struct result {
         struct buffer out, err; /* when the request asked to keep them */
         bool truncated;         /* output went on after its limit and was dropped */
         char *language, *trust, *policy_origin, *backend;
+        struct guard_findings *findings; /* about the code; NULL: none. Shorter than its type: rows[n] is the end */
+        struct scrub_tally scrubbed;     /* by number, while the run lasts */
+        struct result_count *scrubbed_names; /* then by name */
+        size_t n_scrubbed_names;
         uint64_t setup_usec; /* from the request to the first instruction of the program */
 
         /* Runs in a session */
@@ -75,6 +86,11 @@ void result_take_end(struct result *r, const struct box_end *end);
 /* Copies of what came with a frame; 0 or -ENOMEM. */
 int result_add_value(struct result *r, bool main, const struct frame_part *parts, size_t n_parts);
 int result_set_text(struct result_text *text, const char *bytes, size_t size);
+
+/* The run is over: what was scrubbed gets its names. 0 or -ENOMEM. */
+int result_name_scrubbed(struct result *r, const struct scrub *scrub);
+/* Whether a form of a value is no text: a picture, say. */
+bool result_is_binary(const char *mime);
 
 /* Fills ret with random hex digits. 0 or a negative errno. */
 int result_make_id(char ret[static ID_DIGITS + 1]);

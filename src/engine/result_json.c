@@ -280,6 +280,8 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= json_object_set_new(o, "backend", json_text(result->backend));
         r |= json_object_set_new(o, "controls", controls_to_json(&result->controls));
         r |= json_object_set_new(o, "notes", notes_to_json(result));
+        r |= json_object_set_new(o, "guard", guard_to_json(result->findings));
+        r |= json_object_set_new(o, "scrubbed", scrubbed_to_json(result));
         r |= result_set_session(o, result);
         return r == 0 ? TAKE_PTR(o) : NULL;
 }

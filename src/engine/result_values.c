@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static bool is_binary(const char *mime)
+bool result_is_binary(const char *mime)
 {
         if (strncmp(mime, "image/svg", strlen("image/svg")) == 0)
                 return false; /* XML */
@@ -23,7 +23,7 @@ static json_t *part_to_json(const struct result_part *part)
         _cleanup_free_ char *text = NULL;
         size_t length;
 
-        if (!is_binary(part->mime) && utf8_is_valid(part->bytes, part->size))
+        if (!result_is_binary(part->mime) && utf8_is_valid(part->bytes, part->size))
                 return json_stringn_nocheck(part->bytes, part->size);
         if (base64_encode(part->bytes, part->size, &text, &length) < 0)
                 return NULL;
@@ -70,6 +70,44 @@ static json_t *state_to_json(const struct result *result)
 
         r |= json_object_set_new(o, "kept", json_boolean(result->state_kept));
         r |= json_object_set_new(o, "restarted", json_boolean(result->state_restarted));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
+static json_t *finding_to_json(const struct guard_finding *f)
+{
+        _cleanup_json_ json_t *o = json_object();
+        int r = 0;
+
+        r |= json_object_set_new(o, "rule", json_string(f->rule));
+        r |= json_object_set_new(o, "set", json_string(f->set));
+        r |= json_object_set_new(o, "action", json_string(guard_action_name(f->action)));
+        r |= json_object_set_new(o, "line", f->line > 0 ? json_integer(f->line) : json_null());
+        r |= json_object_set_new(o, "column", f->line > 0 ? json_integer(f->column) : json_null());
+        r |= json_object_set_new(o, "message", json_readable(f->message, strlen(f->message)));
+        r |= json_object_set_new(o, "remedy", json_readable(f->remedy, strlen(f->remedy)));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
+json_t *guard_to_json(const struct guard_findings *f)
+{
+        _cleanup_json_ json_t *o = json_object(), *list = json_array();
+        int r = 0;
+
+        for (size_t i = 0; f && i < f->n; i++)
+                r |= json_array_append_new(list, finding_to_json(&f->rows[i]));
+        r |= json_object_set_new(o, "findings", TAKE_PTR(list));
+        r |= json_object_set_new(o, "more", json_integer(f ? (json_int_t)f->more : 0));
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
+json_t *scrubbed_to_json(const struct result *result)
+{
+        _cleanup_json_ json_t *o = json_object(), *names = json_object();
+        int r = json_object_set_new(o, "total", json_integer((json_int_t)result->scrubbed.total));
+
+        for (size_t i = 0; i < result->n_scrubbed_names; i++)
+                r |= json_object_set_new(names, result->scrubbed_names[i].name, json_integer((json_int_t)result->scrubbed_names[i].count));
+        r |= json_object_set_new(o, "names", TAKE_PTR(names));
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
 

@@ -9,4 +9,9 @@
 /* Adds them, when the result has them. 0 or -1. */
 int result_set_session(json_t *object, const struct result *result);
 
+/* {"findings": [...], "more": n}; f may be NULL. */
+json_t *guard_to_json(const struct guard_findings *f);
+/* {"total": n, "names": {...}} */
+json_t *scrubbed_to_json(const struct result *result);
+
 #endif

@@ -11,10 +11,12 @@
 
 #include "backend/backend.h"
 #include "base/fd.h"
+#include "engine/outlet.h"
 #include "engine/places.h"
 #include "engine/pump.h"
 #include "engine/run_session.h"
 #include "engine/run_warm.h"
+#include "engine/watch.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -39,8 +41,9 @@ struct run {
         struct backend_box *box;
         struct result *result;
         struct event_base *base;
-        struct event *backend_event, *cancel_event, *grace_event, *disk_event;
+        struct event *backend_event, *cancel_event, *grace_event, *disk_event, *pause_event;
         struct run_output outputs[2];
+        struct outlet outlet;
         struct pump pump;
         struct places places;
         int child_fds[3]; /* the box's ends, until it has them */
@@ -69,24 +72,23 @@ static void note_started(struct run *r, uint64_t t_usec)
         r->result->facts.started = true;
 }
 
-/* Hands on what is within the limit; the rest is dropped, and said to be. */
 static void deliver(struct run *r, enum run_stream stream, const char *bytes, size_t size)
 {
-        struct run_facts *facts = &r->result->facts;
-        uint64_t limit = r->request->policy->output_limit_bytes;
-        uint64_t room = facts->output_bytes < limit ? limit - facts->output_bytes : 0;
-        size_t kept = (size_t)MIN((uint64_t)size, room);
+        static const struct timeval soon = {.tv_usec = OUTLET_PAUSE_USEC};
 
         note_started(r, monotonic_usec());
-        facts->output_bytes += size;
-        if (kept > 0 && r->request->keep_output)
-                (void)buffer_add_some(stream == RUN_STDOUT ? &r->result->out : &r->result->err, bytes, kept);
-        if (kept > 0 && r->request->callbacks.output)
-                r->request->callbacks.output(r->request->callbacks.data, stream, bytes, kept, monotonic_usec() - r->asked_usec);
-        if (kept < size) {
-                r->result->truncated = true;
-                stop(r, STOP_OUTPUT);
-        }
+        int e = outlet_write(&r->outlet, stream, bytes, size);
+        if (e != 0)
+                stop(r, e < 0 ? STOP_LOST : STOP_OUTPUT);
+        if (r->outlet.pause_usec > 0)
+                event_add(r->pause_event, &soon);
+}
+
+static void on_pause(evutil_socket_t fd, short what, void *data)
+{
+        struct run *r = data;
+
+        outlet_pause(&r->outlet);
 }
 
 /* Reads and delivers what is there, up to one chunk; false at the end or when there is nothing now. Pieces are
@@ -216,7 +218,8 @@ static int add_events(struct run *r)
         r->backend_event = event_new(r->base, r->backend->event_fd(r->box), EV_READ | EV_PERSIST, on_backend, r);
         r->grace_event = event_new(r->base, -1, 0, on_grace, r);
         r->disk_event = event_new(r->base, -1, 0, on_disk, r);
-        if (!r->backend_event || !r->grace_event || !r->disk_event || event_add(r->backend_event, NULL) < 0)
+        r->pause_event = event_new(r->base, -1, 0, on_pause, r);
+        if (!r->backend_event || !r->grace_event || !r->disk_event || !r->pause_event || event_add(r->backend_event, NULL) < 0)
                 return -ENOMEM;
         if (places_are_watched(&r->places) && event_add(r->disk_event, &first) < 0)
                 return -ENOMEM;
@@ -246,11 +249,13 @@ static void run_done(struct run *r)
         free_event(&r->cancel_event);
         free_event(&r->grace_event);
         free_event(&r->disk_event);
+        free_event(&r->pause_event);
         for (int i = 0; i < 2; i++) {
                 free_event(&r->outputs[i].event);
                 r->outputs[i].fd = safe_close(r->outputs[i].fd);
         }
         pump_done(&r->pump);
+        outlet_done(&r->outlet);
         if (r->base)
                 event_base_free(r->base);
         for (int i = 0; i < 3; i++)
@@ -302,12 +307,14 @@ static int finish(struct run *r, gb_error *err)
         for (int i = 0; i < 2; i++)
                 while (read_output(&r->outputs[i]))
                         ;
+        if (outlet_end(&r->outlet) < 0 || result_name_scrubbed(r->result, r->outlet.scrub) < 0)
+                facts->stop = STOP_LOST; /* no memory: of its output a part is missing */
         verdict_decide(facts, r->request->policy, &r->result->verdict);
         facts->language = NULL; /* borrowed from the request */
         return 0;
 }
 
-static int run_cold(const struct run_request *request, struct result **ret, gb_error *err)
+static int run_cold(const struct run_request *request, const struct watch *watch, struct result **ret, gb_error *err)
 {
         _cleanup_(run_done) struct run r = {
                 .request = request, .backend = backend_for(request->policy), .child_fds = {-1, -1, -1},
@@ -317,14 +324,15 @@ static int run_cold(const struct run_request *request, struct result **ret, gb_e
         for (int i = 0; i < 2; i++)
                 r.outputs[i] = (struct run_output){.run = &r, .stream = i == 0 ? RUN_STDOUT : RUN_STDERR, .fd = -1};
 
-        int e = policy_validate(request->policy, err);
-        if (e < 0)
-                return e;
         r.chunk = malloc(OUTPUT_CHUNK_BYTES);
         r.result = result_new(request->policy, request->language, r.backend->name, request->keep_output);
         if (!r.chunk || !r.result)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        e = start(&r, err);
+        r.outlet = (struct outlet){
+                .result = r.result, .scrub = watch_scrub(watch), .limit_bytes = request->policy->output_limit_bytes, .keep = request->keep_output,
+                .output = request->callbacks.output, .data = request->callbacks.data, .asked_usec = r.asked_usec,
+        };
+        int e = start(&r, err);
         if (e < 0)
                 return e;
         event_base_dispatch(r.base);
@@ -335,20 +343,63 @@ static int run_cold(const struct run_request *request, struct result **ret, gb_e
         return 0;
 }
 
-int run_execute(const struct run_request *request, struct result **ret, gb_error *err)
+/* With files of secrets, which only a session has. */
+static bool needs_session(const struct policy *p)
+{
+        for (size_t i = 0; i < p->n_secrets; i++)
+                if (p->secrets[i].path)
+                        return true;
+        return !backend_for(p)->start;
+}
+
+static int run_anyhow(const struct run_request *request, const struct watch *watch, struct result **ret, gb_error *err)
 {
         char why[RUN_WHY_MAX] = "";
 
-        if (!backend_for(request->policy)->start)
-                return run_in_session(request, false, ret, err);
         /* Nothing was run when this fails: then there is the other way, and what is wrong with the request shows there. */
-        if (request->template && run_warm(request, ret, why) == 0)
+        if (request->template && backend_for(request->policy)->start && run_warm(request, ret, why) == 0)
                 return 0;
-        int r = run_cold(request, ret, err);
+        if (needs_session(request->policy))
+                return run_in_session(request, false, ret, err);
+        int r = run_cold(request, watch, ret, err);
         if (r == 0 && why[0]) {
                 struct control_status *layout = &(*ret)->controls.status[CONTROL_LAYOUT];
                 snprintf(layout->how, sizeof(layout->how), "fresh exec; no template: %.120s", why);
         }
+        return r;
+}
+
+/* What was found stands in the result, whoever made that. */
+static void hand_over(struct result *from, struct result *to)
+{
+        to->findings = TAKE_PTR(from->findings);
+}
+
+int run_execute(const struct run_request *request, struct result **ret, gb_error *err)
+{
+        const struct policy *p = request->policy;
+        _cleanup_watch_ struct watch *watch = NULL;
+        _cleanup_result_ struct result *looked = NULL;
+
+        int r = policy_validate(p, err);
+        if (r == 0)
+                r = watch_open(p, &watch, err);
+        if (r < 0)
+                return r;
+        looked = result_new(p, request->language, backend_for(p)->name, request->keep_output);
+        if (!looked)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        r = watch_code(watch, request->language, request->code, request->code_size, looked, err);
+        if (r < 0)
+                return r;
+        if (r == 1) {
+                looked->facts.language = NULL; /* borrowed */
+                *ret = TAKE_PTR(looked);
+                return 0;
+        }
+        r = run_anyhow(request, watch, ret, err);
+        if (r == 0)
+                hand_over(looked, *ret);
         return r;
 }
 

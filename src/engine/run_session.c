@@ -15,7 +15,7 @@ int run_in_session(const struct run_request *q, bool only_warm, struct result **
         };
         struct once_request once = {
                 .language = q->language, .code_name = q->code_name, .code = q->code, .code_size = q->code_size, .args = q->args,
-                .stdin_fd = q->stdin_fd, .cancel_fd = q->cancel_fd, .keep_output = q->keep_output, .only_warm = only_warm, .alone = !only_warm,
+                .stdin_fd = q->stdin_fd, .cancel_fd = q->cancel_fd, .keep_output = q->keep_output, .only_warm = only_warm, .alone = !only_warm, .checked = true,
                 .asked_usec = asked_usec,
                 .callbacks = {.started = q->callbacks.started, .output = q->callbacks.output, .data = q->callbacks.data},
         };

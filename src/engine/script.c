@@ -55,6 +55,9 @@ static const char *check_variables(const struct script *s)
         for (size_t i = 0; i < s->policy->n_env; i++)
                 if (is_early(s->policy->env[i].name))
                         return "a variable of the policy is for the start of Python";
+        for (size_t i = 0; i < s->policy->n_secrets; i++)
+                if (!s->policy->secrets[i].path && is_early(s->policy->secrets[i].name))
+                        return "a secret is for the start of Python";
         return NULL;
 }
 

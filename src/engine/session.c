@@ -60,7 +60,9 @@ int session_open(const struct session_options *o, struct session **ret, gb_error
         _cleanup_session_ struct session *s = session_new(o, backend);
         if (!s || result_make_id(s->id) < 0)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot open a session: out of memory");
-        r = places_open(&s->places, o->policy, o->workspace, err);
+        r = watch_open(o->policy, &s->watch, err);
+        if (r == 0)
+                r = places_open(&s->places, o->policy, o->workspace, err);
         if (r < 0)
                 return r;
         struct session_request request = {
@@ -90,6 +92,7 @@ void session_close(struct session *s)
         pthread_mutex_destroy(&s->backend_lock);
         pthread_mutex_destroy(&s->disk_lock);
         pthread_mutex_destroy(&s->contexts_lock);
+        watch_close(s->watch);
         free(s->python);
         free(s);
 }
@@ -195,7 +198,7 @@ static int start_script(struct exec *x, struct channel *c, const struct once_req
         struct program_request request = {
                 .mode = PROGRAM_CONTEXT, .policy = x->session->policy, .language = q->language, .warm = true, .stdin_fd = -1,
         };
-        struct claims claims = {.result = x->result, .policy = x->session->policy, .callbacks = x->callbacks, .asked_usec = x->asked_usec};
+        struct claims claims = {.result = x->result, .policy = x->session->policy, .watch = x->session->watch, .callbacks = x->callbacks, .asked_usec = x->asked_usec};
         char file[SCRIPT_FILE_MAX];
 
         int r = script_path(q->code_name ? q->code_name : q->language->file, file);
@@ -252,7 +255,14 @@ int session_run(struct session *s, const struct once_request *q, struct result *
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         memcpy(result->session, s->id, sizeof(result->session));
         result->controls = s->controls;
-        int r = exec_init(&x, err);
+        int r = q->checked ? 0 : watch_code(s->watch, q->language, q->code, q->code_size, result, err);
+        if (r == 1) {
+                result->facts.language = NULL; /* borrowed */
+                *ret = TAKE_PTR(result);
+                return 0;
+        }
+        if (r == 0)
+                r = exec_init(&x, err);
         if (r == 0)
                 r = start(&x, &channel, q, err);
         session_say_layout(&result->controls, io.ready);

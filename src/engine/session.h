@@ -56,6 +56,7 @@ struct once_request {
         int stdin_fd;      /* -1: empty */
         int cancel_fd;     /* an eventfd: 1st count interrupts, 2nd kills; -1: none */
         bool keep_output;  /* the result holds stdout and stderr, capped by output_limit */
+        bool checked;      /* somebody has looked at the code already */
         bool only_warm;    /* not from the template: not at all */
         bool alone;        /* the only program of this session: it sees itself where one of a box of its own does */
         uint64_t asked_usec; /* CLOCK_MONOTONIC: since when somebody waits; 0: now */

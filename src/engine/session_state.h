@@ -9,6 +9,7 @@
 #include "engine/context.h"
 #include "engine/places.h"
 #include "engine/session.h"
+#include "engine/watch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,6 +21,7 @@ struct session {
         const struct policy *policy;
         char id[ID_DIGITS + 1];
         struct controls controls;
+        struct watch *watch;
         uint64_t started_usec;
         struct files_remote remote; /* for struct files, where the workspace cannot be opened from here */
         char *python; /* the command of the template that it has; NULL: none */

@@ -71,7 +71,7 @@ static void test_keys(void **state)
 {
         static const char *const keys[] = {"id", "verdict", "exit_code", "signal", "phase", "duration_ms", "cpu_ms", "setup_ms",
                                            "stdout", "stderr", "truncated", "peaks", "limits", "policy", "language",
-                                           "backend", "controls", "notes"};
+                                           "backend", "controls", "notes", "guard", "scrubbed"};
         _cleanup_result_ struct result *r = new_result();
         verdict_decide(&r->facts, &policy, &r->verdict);
         json_t *j = through_text(r);

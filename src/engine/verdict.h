@@ -69,7 +69,7 @@ struct verdict {
         enum verdict_kind kind;
         uint64_t limit, peak; /* of the resource the verdict is about; 0 when none */
         const char *unit;     /* "bytes", "inodes", "usec", "tasks", or NULL */
-        char message[320];    /* one sentence a model can act on */
+        char message[704];    /* one sentence a model can act on */
 };
 
 /* A pure function: nothing but facts and policy goes in. */

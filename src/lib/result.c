@@ -15,7 +15,10 @@ static struct policy copy_values(const struct policy *p)
         values.origin = values.trust = values.runtime = values.image = NULL;
         memset(values.mounts, 0, sizeof(values.mounts));
         memset(values.env, 0, sizeof(values.env));
-        values.n_mounts = values.n_env = 0;
+        memset(values.secrets, 0, sizeof(values.secrets));
+        memset(values.rules, 0, sizeof(values.rules));
+        memset(values.imports, 0, sizeof(values.imports));
+        values.n_mounts = values.n_env = values.n_secrets = values.n_rules = values.n_imports = 0;
         return values;
 }
 

@@ -9,7 +9,7 @@
 #include "base/path.h"
 #include "base/suggest.h"
 #include "base/quote.h"
-#include "policy/document.h"
+#include "base/document.h"
 #include "policy/list.h"
 #include "policy/option.h"
 
@@ -23,7 +23,7 @@
 static const char builtin_text[] = "trust_levels:\n"
                                    "  untrusted: {mem_limit: 256m, timeout: 10s, timeout_max: 60s, pids_limit: 64, disk_limit: 50m}\n"
                                    "  standard: {}\n"
-                                   "  trusted: {cpu_count: 2, mem_limit: 1g, timeout: 120s}\n";
+                                   "  trusted: {cpu_count: 2, mem_limit: 1g, timeout: 120s, guard: off}\n";
 
 struct reader {
         const struct document *doc;
@@ -152,12 +152,53 @@ static int read_allow_weaker(struct reader *rd, const struct place *at)
         return 0;
 }
 
+static int read_rules(struct reader *rd, const struct place *at)
+{
+        const json_t *map = place_value(at);
+        const char *key;
+        json_t *value;
+
+        if (!json_is_object(map))
+                return place_error(at, NULL, rd->err, "%s; allowed: a mapping of rules or sets to off, log, warn or block", place_kind(at));
+        rules_clear(rd->policy);
+        json_object_foreach((json_t *)map, key, value) {
+                struct place item = {rd->doc, map, key, 0};
+
+                if (!place_text(&item))
+                        return place_error(&item, "guard_rules", rd->err, "%s; allowed: off, log, warn, block", place_kind(&item));
+                if (rule_add(rd->policy, key, place_text(&item), rd->err) < 0)
+                        return place_fail(&item, "guard_rules", rd->err);
+        }
+        return 0;
+}
+
+static int read_imports(struct reader *rd, const struct place *at)
+{
+        const json_t *list = place_value(at);
+
+        if (!json_is_array(list))
+                return place_error(at, NULL, rd->err, "%s; allowed: a list of Python modules", place_kind(at));
+        imports_clear(rd->policy);
+        rd->policy->has_imports = true;
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                struct place item = {rd->doc, list, NULL, i};
+
+                if (!place_text(&item))
+                        return place_error(&item, "guard_imports", rd->err, "%s; allowed: names of modules", place_kind(&item));
+                if (import_add(rd->policy, place_text(&item), rd->err) < 0)
+                        return place_fail(&item, "guard_imports", rd->err);
+        }
+        return 0;
+}
+
 static const struct special specials[] = {
         {"cap_drop", read_cap_drop, false},
         {"security_opt", read_security_opt, false},
         {"mounts", read_mounts, false},
         {"env", read_env, false},
         {"allow_weaker", read_allow_weaker, false},
+        {"guard_rules", read_rules, false},
+        {"guard_imports", read_imports, false},
         {"default_trust", NULL, true},
         {"trust_levels", NULL, true},
 };

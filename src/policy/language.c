@@ -4,7 +4,7 @@
 #include "base/parse.h"
 #include "base/suggest.h"
 #include "base/quote.h"
-#include "policy/document.h"
+#include "base/document.h"
 #include "policy/list.h"
 
 #include <ctype.h>

@@ -23,4 +23,12 @@ int env_check(const struct policy *p, gb_error *err);
 /* [A-Za-z_][A-Za-z0-9_]* */
 int env_check_name(const char *name, gb_error *err);
 
+/* A name that is there already gets the new action. */
+int rule_add(struct policy *p, const char *name, const char *action, gb_error *err);
+int rule_add_text(struct policy *p, const char *text, gb_error *err); /* "NAME=ACTION" */
+void rules_clear(struct policy *p);
+int import_add(struct policy *p, const char *module, gb_error *err);
+void imports_clear(struct policy *p);
+void secrets_clear(struct policy *p); /* wiped */
+
 #endif

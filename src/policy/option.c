@@ -51,6 +51,10 @@ const struct policy_option policy_options[] = {
             "true", "BOOL", "the root file system cannot be written to")
         ROW("network_mode", "network", "GLOVEBOX_NETWORK", OPTION_NETWORK, network_mode, NETWORK_NONE, NETWORK_HOST,
             "none", "MODE", "no network at all, or the host's")
+        ROW("guard", "guard", "GLOVEBOX_GUARD", OPTION_WATCH, guard, WATCH_OFF, WATCH_STRICT,
+            "on", "MODE", "look at code before it runs: off, on, or strict, where a warning refuses it")
+        ROW("scrub", "scrub", "GLOVEBOX_SCRUB", OPTION_WATCH, scrub, WATCH_OFF, WATCH_STRICT,
+            "on", "MODE", "take secrets out of what comes back: off, on, or strict, where code that carries one is refused")
         ROW("warm", "warm", "GLOVEBOX_WARM", OPTION_BOOL, warm, 0, 1,
             "true", "BOOL", "start from a warmed template when there is one; false gives a fresh exec")
         ROW("backend", "backend", "GLOVEBOX_BACKEND", OPTION_BACKEND, backend, BACKEND_NATIVE, BACKEND_DOCKER,
@@ -97,6 +101,28 @@ static int parse_backend(const char *text, uint64_t *ret)
         return -EINVAL;
 }
 
+static const char *const watch_names[] = {[WATCH_OFF] = "off", [WATCH_ON] = "on", [WATCH_STRICT] = "strict"};
+
+const char *watch_mode_name(enum watch_mode mode)
+{
+        return watch_names[mode];
+}
+
+static int parse_watch(const char *text, uint64_t *ret)
+{
+        for (uint64_t i = 0; i < ARRAY_SIZE(watch_names); i++)
+                if (strcmp(text, watch_names[i]) == 0) {
+                        *ret = i;
+                        return 0;
+                }
+        return -EINVAL;
+}
+
+static char *format_watch(uint64_t value, char buf[static FORMAT_MAX])
+{
+        return strcpy(buf, watch_names[value]);
+}
+
 static char *format_count(uint64_t value, char buf[static FORMAT_MAX])
 {
         snprintf(buf, FORMAT_MAX, "%" PRIu64, value);
@@ -133,6 +159,7 @@ static const struct type_row types[] = {
         [OPTION_BOOL] = {"a yes or no", "", parse_bool, format_bool},
         [OPTION_NETWORK] = {"a network mode", "", parse_network, format_network},
         [OPTION_BACKEND] = {"a backend", "", parse_backend, format_backend},
+        [OPTION_WATCH] = {"a mode", "", parse_watch, format_watch},
 };
 
 /* ---- names ---- */
@@ -210,6 +237,8 @@ static uint64_t get(const struct policy_option *o, const struct policy *p)
                 return *(const enum network_mode *)field;
         if (o->type == OPTION_BACKEND)
                 return *(const enum backend_kind *)field;
+        if (o->type == OPTION_WATCH)
+                return *(const enum watch_mode *)field;
         return *(const uint64_t *)field;
 }
 
@@ -223,6 +252,8 @@ static void put(const struct policy_option *o, struct policy *p, uint64_t value)
                 *(enum network_mode *)field = (enum network_mode)value;
         else if (o->type == OPTION_BACKEND)
                 *(enum backend_kind *)field = (enum backend_kind)value;
+        else if (o->type == OPTION_WATCH)
+                *(enum watch_mode *)field = (enum watch_mode)value;
         else
                 *(uint64_t *)field = value;
 }
@@ -235,12 +266,12 @@ static bool may_be_unlimited(const struct policy_option *o)
 
 bool policy_option_is_word(const struct policy_option *o)
 {
-        return is_text(o) || o->type == OPTION_NETWORK || o->type == OPTION_BACKEND;
+        return is_text(o) || o->type == OPTION_NETWORK || o->type == OPTION_BACKEND || o->type == OPTION_WATCH;
 }
 
 const char *policy_option_words(const struct policy_option *o)
 {
-        return o->type == OPTION_NETWORK ? "none host" : o->type == OPTION_BACKEND ? "native docker" : NULL;
+        return o->type == OPTION_NETWORK ? "none host" : o->type == OPTION_BACKEND ? "native docker" : o->type == OPTION_WATCH ? "off on strict" : NULL;
 }
 
 const struct policy_option *policy_option_by_key(const char *key)
@@ -275,7 +306,9 @@ char *policy_option_range(const struct policy_option *o, char buf[static POLICY_
         }
         types[o->type].format(o->min, min);
         types[o->type].format(o->max, max);
-        if (o->type == OPTION_BOOL)
+        if (o->type == OPTION_WATCH)
+                snprintf(buf, POLICY_RANGE_MAX, "off, on or strict");
+        else if (o->type == OPTION_BOOL)
                 snprintf(buf, POLICY_RANGE_MAX, "%s or %s", max, min);
         else if (policy_option_is_word(o))
                 snprintf(buf, POLICY_RANGE_MAX, "%s or %s", min, max);

@@ -41,7 +41,10 @@ struct policy *policy_copy(const struct policy *p)
         /* Nothing may be freed twice when the memory runs out half-way. */
         memset(copy->mounts, 0, sizeof(copy->mounts));
         memset(copy->env, 0, sizeof(copy->env));
-        copy->n_mounts = copy->n_env = 0;
+        memset(copy->rules, 0, sizeof(copy->rules));
+        memset(copy->imports, 0, sizeof(copy->imports));
+        copy->n_mounts = copy->n_env = copy->n_rules = copy->n_imports = copy->n_secrets = 0;
+        memset(copy->secrets, 0, sizeof(copy->secrets));
         copy->trust = copy->runtime = copy->image = NULL;
         copy->origin = strdup(p->origin);
         if (copy->origin)
@@ -61,6 +64,15 @@ struct policy *policy_copy(const struct policy *p)
                 *e = (struct policy_env){strdup(p->env[i].name), strdup(p->env[i].value)};
                 good = e->name && e->value;
         }
+        for (size_t i = 0; good && i < p->n_rules; i++) {
+                struct policy_rule *rule = &copy->rules[copy->n_rules++];
+                *rule = (struct policy_rule){strdup(p->rules[i].name), p->rules[i].action};
+                good = rule->name;
+        }
+        for (size_t i = 0; good && i < p->n_imports; i++)
+                good = (copy->imports[copy->n_imports++] = strdup(p->imports[i]));
+        for (size_t i = 0; good && i < p->n_secrets; i++)
+                good = policy_add_secret(copy, p->secrets[i].name, p->secrets[i].value, p->secrets[i].size, p->secrets[i].path, NULL) == 0;
         return good ? TAKE_PTR(copy) : NULL;
 }
 
@@ -70,6 +82,9 @@ void policy_free(struct policy *p)
                 return;
         mounts_clear(p);
         env_clear(p);
+        rules_clear(p);
+        imports_clear(p);
+        secrets_clear(p);
         free(p->origin);
         free(p->trust);
         free(p->runtime);
@@ -149,6 +164,8 @@ int policy_set(struct policy *p, const char *key, const char *value, const char 
                 r = set_mount(p, value, err);
         else if (strcmp(key, "env") == 0)
                 r = env_add_text(p, value, err);
+        else if (strcmp(key, "guard_rules") == 0)
+                r = rule_add_text(p, value, err);
         else if (strcmp(key, "allow_weaker") == 0)
                 r = set_weaker(p, value, err);
         else

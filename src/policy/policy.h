@@ -15,8 +15,13 @@
 
 enum network_mode { NETWORK_NONE, NETWORK_HOST };
 enum backend_kind { BACKEND_NATIVE, BACKEND_DOCKER };
+/* Of the guard and of the scrubber (guard/). */
+enum watch_mode { WATCH_OFF, WATCH_ON, WATCH_STRICT };
+/* What is done about code that a rule finds: as enum guard_action. */
+enum rule_action { RULE_OFF, RULE_LOG, RULE_WARN, RULE_BLOCK };
 
 #define IMAGE_DEFAULT "glovebox-python"
+#define SECRETS_DIR "/run/secrets" /* in the box, where files of secrets lie */
 #define NAME_DEFAULT "default" /* as runtime or image: none was chosen, the field is NULL */
 
 struct policy_mount {
@@ -28,6 +33,20 @@ struct policy_mount {
 struct policy_env {
         char *name;
         char *value;
+};
+
+/* Known to the code of one session, and to the scrubber; shown to nobody else. */
+struct policy_secret {
+        char *name;  /* of the variable, and in the place of what was scrubbed */
+        char *value; /* with a NUL behind it that is not counted */
+        size_t size;
+        char *path;  /* of the file in the box that has it; NULL: it is a variable */
+};
+
+/* A rule or a set of rules, by name. */
+struct policy_rule {
+        char *name;
+        enum rule_action action;
 };
 
 struct policy {
@@ -55,10 +74,19 @@ struct policy {
         bool warm;             /* from a warmed template when there is one */
         uint32_t allow_weaker; /* bit (1u << enum control_id): may be weaker or missing */
 
+        enum watch_mode guard, scrub;
+        struct policy_rule rules[POLICY_RULES_MAX];
+        size_t n_rules;
+        char *imports[POLICY_IMPORTS_MAX + 1]; /* modules that the rule of browser automation finds instead of its own */
+        size_t n_imports;
+        bool has_imports; /* an empty list is one, too */
+
         struct policy_mount mounts[MOUNT_COUNT_MAX];
         size_t n_mounts;
         struct policy_env env[ENV_COUNT_MAX];
         size_t n_env;
+        struct policy_secret secrets[SECRETS_MAX]; /* no file sets them */
+        size_t n_secrets;
 };
 
 /* Trust levels of one file. */
@@ -92,8 +120,14 @@ DEFINE_CLEANUP(struct policy, policy_free)
 
 /* Sets one value from text, as a flag or an environment variable gives it: `key` is the
  * YAML key ("mem_limit"), `what` names the giver in errors ("--memory"). Lists (mounts, env,
- * allow_weaker) are added to. */
+ * guard_rules, allow_weaker) are added to. */
 int policy_set(struct policy *p, const char *key, const char *value, const char *what, gb_error *err);
+
+/* Adds a secret; a name that is there already gets the new value. path: where it lies in the box, below /run/secrets, or NULL: it is a variable. */
+int policy_add_secret(struct policy *p, const char *name, const void *value, size_t size, const char *path, gb_error *err);
+/* Reads them from a file: lines NAME=VALUE as in a .env file, or (a file that begins with "{") a JSON object of names to values or {"value", "file"}. fd stays the
+ * caller's; what names it in errors. */
+int policy_read_secrets(struct policy *p, int fd, const char *what, gb_error *err);
 
 /* The last check, after all changes: every value in its range, the timeout under its
  * maximum, mounts not nested in one another. Nothing may start before it returned 0. */
@@ -109,6 +143,7 @@ enum option_type {
         OPTION_BOOL,
         OPTION_NETWORK,
         OPTION_BACKEND,
+        OPTION_WATCH,
         OPTION_NAME,  /* texts: the field is a char *, NULL for the word of the default */
         OPTION_IMAGE,
 };
@@ -141,6 +176,8 @@ bool policy_option_is_word(const struct policy_option *o);
 const char *policy_option_words(const struct policy_option *o);
 /* The name that a policy file gives a backend. */
 const char *backend_kind_name(enum backend_kind kind);
+const char *watch_mode_name(enum watch_mode mode);
+const char *rule_action_name(enum rule_action action);
 /* The alphabets of the keys runtime and image. Nothing of either can be taken for a flag, a path or a word of a shell. */
 bool runtime_name_is_valid(const char *name);
 bool image_name_is_valid(const char *name);

@@ -4,7 +4,7 @@
 #include "base/parse.h"
 #include "base/quote.h"
 #include "base/suggest.h"
-#include "policy/document.h"
+#include "base/document.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/suggest.h"
-#include "policy/document.h"
+#include "base/document.h"
 #include "policy/policy.h"
 #include "server/address.h"
 

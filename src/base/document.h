@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A YAML file with its name, and errors that say where in it: "file:line:column: ...". */
-#ifndef POLICY_DOCUMENT_H
-#define POLICY_DOCUMENT_H
+#ifndef BASE_DOCUMENT_H
+#define BASE_DOCUMENT_H
 
 #include "base/error.h"
 #include "base/yaml.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/document.h"
+#include "base/document.h"
 
 #include "base/fd.h"
 #include "base/limits.h"

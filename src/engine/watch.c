@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/watch.h"
+
+#include "base/quote.h"
+#include "base/suggest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert((int)RULE_OFF == (int)GUARD_OFF && (int)RULE_LOG == (int)GUARD_LOG && (int)RULE_WARN == (int)GUARD_WARN && (int)RULE_BLOCK == (int)GUARD_BLOCK,
+               "a policy's actions are the guard's");
+_Static_assert((int)WATCH_OFF == (int)GUARD_MODE_OFF && (int)WATCH_ON == (int)GUARD_MODE_ON && (int)WATCH_STRICT == (int)GUARD_MODE_STRICT, "and its modes");
+_Static_assert((int)WATCH_OFF == (int)SCRUB_OFF && (int)WATCH_ON == (int)SCRUB_ON && (int)WATCH_STRICT == (int)SCRUB_STRICT, "and the scrubber's");
+_Static_assert(RULE_NAME_MAX == SCRUB_NAME_MAX && SECRET_BYTES_MIN == SCRUB_SECRET_MIN, "what a policy takes can be scrubbed");
+
+struct watch {
+        const struct rules *rules;
+        struct scrub *scrub; /* NULL: nothing is scrubbed */
+        struct guard_settings settings;
+        struct guard_switch switches[POLICY_RULES_MAX];
+};
+
+static const char *const own_rules[] = {GUARD_UNREADABLE_RULE, GUARD_SECRET_RULE, GUARD_SECRET_INPUT_RULE};
+
+static bool is_known(const struct rules *r, const char *name)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(own_rules); i++)
+                if (strcmp(own_rules[i], name) == 0)
+                        return true;
+        for (size_t i = 0; i < r->n_code; i++)
+                if (strcmp(rules_text(r, r->code[i].id), name) == 0 || strcmp(rules_text(r, r->code[i].set), name) == 0)
+                        return true;
+        return false;
+}
+
+static int unknown_rule(const struct rules *r, const char *name, gb_error *err)
+{
+        const char *names[2 * RULES_MAX];
+        size_t n = 0;
+
+        for (size_t i = 0; i < r->n_code && n + 2 <= ARRAY_SIZE(names); i++) {
+                names[n++] = rules_text(r, r->code[i].id);
+                names[n++] = rules_text(r, r->code[i].set);
+        }
+        const char *nearest = suggest_nearest(name, names, n);
+        return error_set(err, GB_E_POLICY, EINVAL, "guard_rules: there is no rule or set %s%s%s%s; 'glovebox guard list' has them", quote(name).text,
+                         nearest ? ", did you mean \"" : "", nearest ? nearest : "", nearest ? "\"" : "");
+}
+
+static int set_switches(struct watch *w, const struct policy *p, gb_error *err)
+{
+        for (size_t i = 0; i < p->n_rules; i++) {
+                if (!is_known(w->rules, p->rules[i].name))
+                        return unknown_rule(w->rules, p->rules[i].name, err);
+                w->switches[i] = (struct guard_switch){p->rules[i].name, (enum guard_action)p->rules[i].action};
+        }
+        w->settings.switches = w->switches;
+        w->settings.n_switches = p->n_rules;
+        return 0;
+}
+
+static int make_scrub(struct watch *w, const struct policy *p, gb_error *err)
+{
+        struct scrub_secret secrets[SECRETS_MAX];
+
+        if (p->scrub == WATCH_OFF)
+                return 0;
+        for (size_t i = 0; i < p->n_secrets; i++)
+                secrets[i] = (struct scrub_secret){p->secrets[i].name, p->secrets[i].value, p->secrets[i].size};
+        return scrub_new(w->rules, (enum scrub_mode)p->scrub, secrets, p->n_secrets, &w->scrub, err);
+}
+
+int watch_open(const struct policy *p, struct watch **ret, gb_error *err)
+{
+        _cleanup_watch_ struct watch *w = calloc(1, sizeof(*w));
+
+        if (!w)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = rules_get(&w->rules, err);
+        if (r == 0)
+                r = set_switches(w, p, err);
+        if (r == 0)
+                r = make_scrub(w, p, err);
+        if (r < 0)
+                return r;
+        w->settings.mode = (enum guard_mode)p->guard;
+        w->settings.scrub = w->scrub;
+        w->settings.strict_scrub = p->scrub == WATCH_STRICT;
+        w->settings.imports = p->has_imports ? (const char *const *)p->imports : NULL;
+        *ret = TAKE_PTR(w);
+        return 0;
+}
+
+void watch_close(struct watch *w)
+{
+        if (!w)
+                return;
+        scrub_free(w->scrub);
+        free(w);
+}
+
+const struct scrub *watch_scrub(const struct watch *w)
+{
+        return w ? w->scrub : NULL;
+}
+
+/* ---- before the run ---- */
+
+static void say_blocked(const struct guard_finding *f, struct verdict *v)
+{
+        char place[64] = "";
+
+        if (f->line > 0)
+                snprintf(place, sizeof(place), ", line %u, column %u", f->line, f->column);
+        *v = (struct verdict){.kind = VERDICT_BLOCKED};
+        snprintf(v->message, sizeof(v->message), "Nothing was run: the rule %s refused the code%s. %s %s", f->rule, place, f->message, f->remedy);
+}
+
+/* Keeps the list when there is something on it. */
+static int keep(struct result *result, struct guard_findings *found)
+{
+        if (found->n == 0)
+                return 0;
+        size_t size = offsetof(struct guard_findings, rows) + found->n * sizeof(found->rows[0]);
+        struct guard_findings *smaller = realloc(found, size);
+        result->findings = smaller ? smaller : found;
+        const struct guard_finding *f = guard_blocks(result->findings);
+        if (!f)
+                return 0;
+        say_blocked(f, &result->verdict);
+        return 1;
+}
+
+int watch_code(const struct watch *w, const struct language *language, const char *code, size_t size, struct result *result, gb_error *err)
+{
+        struct guard_findings *found = malloc(sizeof(*found));
+
+        if (!found)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = guard_check(w->rules, &w->settings, language->name, code, size, found, err);
+        if (r == 0)
+                r = keep(result, found);
+        if (!result->findings)
+                free(found);
+        return r;
+}
+
+/* ---- what comes out ---- */
+
+int watch_text(const struct watch *w, const void *bytes, size_t size, struct result *result, struct buffer *ret)
+{
+        if (!watch_scrub(w) || size == 0)
+                return 0;
+        buffer_init(ret, SIZE_MAX / 2);
+        return scrub_text(w->scrub, bytes, size, ret, &result->scrubbed);
+}
