@@ -26,10 +26,18 @@ struct command *command_new(void)
         return calloc(1, sizeof(struct command));
 }
 
+/* Some of the variables are secrets. */
+static void word_free(char *word)
+{
+        if (word)
+                explicit_bzero(word, strlen(word));
+        free(word);
+}
+
 static void words_done(struct words *w)
 {
         for (size_t i = 0; i < w->n; i++)
-                free(w->list[i]);
+                word_free(w->list[i]);
 }
 
 void command_free(struct command *c)
@@ -98,7 +106,7 @@ static int env_put(struct words *w, char *text, gb_error *err)
         size_t name = (size_t)(strchrnul(text, '=') - text);
         for (size_t i = 0; i < w->n; i++)
                 if (strncmp(w->list[i], text, name) == 0 && w->list[i][name] == '=') {
-                        free(w->list[i]);
+                        word_free(w->list[i]);
                         w->list[i] = text;
                         return 0;
                 }
@@ -114,17 +122,17 @@ static int set_env(struct command *c, const struct language *language, const str
                 r = env_put(w, strdup(base_env[i]), err);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
                 r = env_put(w, strdup(language->env[i]), err);
+        for (size_t i = 0; r == 0 && i < policy->n_env; i++) {
+                char *text = NULL;
+                if (asprintf(&text, "%s=%s", policy->env[i].name, policy->env[i].value) < 0)
+                        text = NULL;
+                r = env_put(w, text, err);
+        }
         for (size_t i = 0; r == 0 && i < policy->n_secrets; i++) {
                 char *text = NULL;
                 if (policy->secrets[i].path)
                         continue;
                 if (asprintf(&text, "%s=%s", policy->secrets[i].name, policy->secrets[i].value) < 0)
-                        text = NULL;
-                r = env_put(w, text, err);
-        }
-        for (size_t i = 0; r == 0 && i < policy->n_env; i++) {
-                char *text = NULL;
-                if (asprintf(&text, "%s=%s", policy->env[i].name, policy->env[i].value) < 0)
                         text = NULL;
                 r = env_put(w, text, err);
         }

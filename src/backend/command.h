@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What runs in a box: the language's commands with {file} and {out} filled in, the program's arguments, and its variables (ours,
- * the language's, the policy's: the last one wins). */
+ * the language's, the policy's, the session's secrets: the last one wins). */
 #ifndef BACKEND_COMMAND_H
 #define BACKEND_COMMAND_H
 

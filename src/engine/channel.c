@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -25,10 +26,17 @@ int channel_init(struct channel *c)
         return c->chunk ? 0 : -ENOMEM;
 }
 
+static void wipe(struct buffer *b)
+{
+        if (b->data)
+                explicit_bzero(b->data, b->allocated);
+        buffer_done(b);
+}
+
 void channel_done(struct channel *c)
 {
         frame_decoder_done(&c->decoder);
-        buffer_done(&c->hello);
+        wipe(&c->hello);
         free(c->chunk);
         c->chunk = NULL;
 }
@@ -43,14 +51,34 @@ static int add_number(struct buffer *payload, const char *name, uint64_t n)
 
 static int add_variable(struct buffer *payload, const char *name, const char *value)
 {
-        _cleanup_free_ char *text = NULL;
+        char *text = NULL;
         int n = asprintf(&text, "%s=%s", name, value);
 
-        if (n < 0) {
-                text = NULL;
+        if (n < 0)
                 return -ENOMEM;
-        }
-        return frame_add_part(payload, "env", text, (size_t)n);
+        int r = frame_add_part(payload, "env", text, (size_t)n);
+        explicit_bzero(text, (size_t)n);
+        free(text);
+        return r;
+}
+
+#define PART_BYTES_MAX 32 /* of what frame_add_part() puts before one, and behind it */
+
+/* Secrets have their room from the beginning: a buffer that grows leaves what it had behind. */
+static int reserve(struct buffer *b, const struct policy *policy)
+{
+        size_t size = 8 * KIB;
+
+        for (size_t i = 0; i < policy->n_secrets; i++)
+                size += strlen(policy->secrets[i].name) + policy->secrets[i].size + PART_BYTES_MAX;
+        for (size_t i = 0; i < policy->n_env; i++)
+                size += strlen(policy->env[i].name) + strlen(policy->env[i].value) + PART_BYTES_MAX;
+        if (policy->n_secrets == 0 || b->allocated >= size)
+                return 0;
+        wipe(b);
+        b->data = malloc(size);
+        b->allocated = b->data ? size : 0;
+        return b->data ? 0 : -ENOMEM;
 }
 
 static int add_text(struct buffer *payload, const char *name, const char *text)
@@ -78,18 +106,22 @@ static int add_mode(struct buffer *payload, const struct policy *policy, const c
 static int write_hello(struct buffer *hello, const struct language *language, const struct policy *policy, const char *file,
                        char *const *args)
 {
-        _cleanup_buffer_ struct buffer payload = {0};
+        _cleanup_(wipe) struct buffer payload = {0};
         char header[FRAME_HEADER_MAX + 1];
 
         buffer_init(&payload, HELLO_BYTES_MAX);
-        int r = add_mode(&payload, policy, file, args);
+        int r = reserve(&payload, policy);
+        if (r == 0)
+                r = reserve(hello, policy);
+        if (r == 0)
+                r = add_mode(&payload, policy, file, args);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
                 r = add_text(&payload, "env", language->env[i]);
+        for (size_t i = 0; r == 0 && i < policy->n_env; i++)
+                r = add_variable(&payload, policy->env[i].name, policy->env[i].value);
         for (size_t i = 0; r == 0 && i < policy->n_secrets; i++)
                 if (!policy->secrets[i].path)
                         r = add_variable(&payload, policy->secrets[i].name, policy->secrets[i].value);
-        for (size_t i = 0; r == 0 && i < policy->n_env; i++)
-                r = add_variable(&payload, policy->env[i].name, policy->env[i].value);
         if (r < 0)
                 return r;
         r = buffer_add(hello, header, frame_write_header(header, 'C', 0, payload.size));
@@ -207,6 +239,8 @@ int channel_send(struct channel *c)
                         return errno == EAGAIN ? 0 : -errno;
                 if (hello)
                         c->hello_sent += (size_t)n;
+                if (hello && c->hello_sent == c->hello.size)
+                        explicit_bzero(c->hello.data, c->hello.size);
         }
         if (c->stage == CHANNEL_SENDING)
                 c->stage = CHANNEL_RUNNING;

@@ -311,7 +311,7 @@ int context_run(struct context *c, const struct context_request *q, struct resul
         };
         r = result ? check_request(c, q, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
-                r = watch_code(c->session->watch, c->language, q->code, q->code_size, result, err);
+                r = watch_before(c->session->watch, &(struct watch_subject){c->language, q->code, q->code_size, x.stdin_fd}, result, err);
         bool blocked = r == 1;
         if (r == 0)
                 r = exec_init(&x, err);

@@ -262,6 +262,8 @@ static void collect_input(struct exec *x)
         } else if (n <= 0) {
                 x->input_ended = true;
                 send_code(x);
+        } else {
+                inlet_see(&x->inlet, x->chunk, (size_t)n);
         }
 }
 

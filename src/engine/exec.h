@@ -4,6 +4,7 @@
 #ifndef ENGINE_EXEC_H
 #define ENGINE_EXEC_H
 
+#include "engine/inlet.h"
 #include "engine/outlet.h"
 #include "engine/pump.h"
 #include "engine/session_state.h"
@@ -28,6 +29,7 @@ struct exec {
         uint64_t timeout_usec; /* 0: the policy's */
 
         struct outlet outlet;
+        struct inlet inlet;
         struct pump pump;
         int pump_child; /* the box's end of the pump's pipe */
         struct buffer input; /* standard input for a runner that takes no descriptor */

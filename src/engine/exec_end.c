@@ -28,6 +28,9 @@ static int check_timeout(struct exec *x, gb_error *err)
 int exec_init(struct exec *x, gb_error *err)
 {
         x->pump = (struct pump)PUMP_INIT;
+        x->inlet = (struct inlet){.watch = x->session->watch};
+        x->pump.seen = inlet_see;
+        x->pump.seen_data = &x->inlet;
         x->pump_child = -1;
         x->outlet = (struct outlet){
                 .result = x->result, .scrub = watch_scrub(x->session->watch), .limit_bytes = x->session->policy->output_limit_bytes, .keep = x->keep_output,
@@ -44,6 +47,7 @@ void exec_done(struct exec *x)
 {
         pump_done(&x->pump);
         outlet_done(&x->outlet);
+        inlet_done(&x->inlet);
         x->pump_child = safe_close(x->pump_child);
         buffer_done(&x->input);
 }
@@ -181,7 +185,7 @@ int exec_finish(struct exec *x, gb_error *err)
                         *err = x->error;
                 return x->status;
         }
-        if (outlet_end(&x->outlet) < 0 || result_name_scrubbed(x->result, x->outlet.scrub) < 0)
+        if (outlet_end(&x->outlet) < 0 || inlet_end(&x->inlet, x->result) < 0 || result_name_scrubbed(x->result, x->outlet.scrub) < 0)
                 f->stop = STOP_LOST; /* no memory: of its output a part is missing */
         take_usage(x);
         f->error_name = x->result->has_error ? x->result->error.name.bytes : NULL;

@@ -64,6 +64,8 @@ static void fill(struct pump *p)
         }
         p->used = (size_t)n;
         p->sent = 0;
+        if (p->pollable && p->seen)
+                p->seen(p->seen_data, p->buffer, p->used);
 }
 
 /* While the box takes none, nothing more is read: the caller waits, not our memory grows. */

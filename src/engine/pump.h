@@ -16,6 +16,8 @@ struct pump {
         char *buffer;
         size_t used, sent;
         struct event *source_event, *target_event;
+        void (*seen)(void *data, const void *bytes, size_t size); /* what cannot be read twice goes by here, too; NULL: nobody looks */
+        void *seen_data;
 };
 
 #define PUMP_INIT {.source = -1, .target = -1}

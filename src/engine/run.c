@@ -11,12 +11,14 @@
 
 #include "backend/backend.h"
 #include "base/fd.h"
+#include "engine/inlet.h"
 #include "engine/outlet.h"
 #include "engine/places.h"
 #include "engine/pump.h"
 #include "engine/run_session.h"
 #include "engine/run_warm.h"
 #include "engine/watch.h"
+#include "guard/reader.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -44,6 +46,7 @@ struct run {
         struct event *backend_event, *cancel_event, *grace_event, *disk_event, *pause_event;
         struct run_output outputs[2];
         struct outlet outlet;
+        struct inlet inlet;
         struct pump pump;
         struct places places;
         int child_fds[3]; /* the box's ends, until it has them */
@@ -256,6 +259,7 @@ static void run_done(struct run *r)
         }
         pump_done(&r->pump);
         outlet_done(&r->outlet);
+        inlet_done(&r->inlet);
         if (r->base)
                 event_base_free(r->base);
         for (int i = 0; i < 3; i++)
@@ -307,7 +311,7 @@ static int finish(struct run *r, gb_error *err)
         for (int i = 0; i < 2; i++)
                 while (read_output(&r->outputs[i]))
                         ;
-        if (outlet_end(&r->outlet) < 0 || result_name_scrubbed(r->result, r->outlet.scrub) < 0)
+        if (outlet_end(&r->outlet) < 0 || inlet_end(&r->inlet, r->result) < 0 || result_name_scrubbed(r->result, r->outlet.scrub) < 0)
                 facts->stop = STOP_LOST; /* no memory: of its output a part is missing */
         verdict_decide(facts, r->request->policy, &r->result->verdict);
         facts->language = NULL; /* borrowed from the request */
@@ -332,6 +336,9 @@ static int run_cold(const struct run_request *request, const struct watch *watch
                 .result = r.result, .scrub = watch_scrub(watch), .limit_bytes = request->policy->output_limit_bytes, .keep = request->keep_output,
                 .output = request->callbacks.output, .data = request->callbacks.data, .asked_usec = r.asked_usec,
         };
+        r.inlet.watch = watch;
+        r.pump.seen = inlet_see;
+        r.pump.seen_data = &r.inlet;
         int e = start(&r, err);
         if (e < 0)
                 return e;
@@ -343,36 +350,21 @@ static int run_cold(const struct run_request *request, const struct watch *watch
         return 0;
 }
 
-/* With files of secrets, which only a session has. */
-static bool needs_session(const struct policy *p)
-{
-        for (size_t i = 0; i < p->n_secrets; i++)
-                if (p->secrets[i].path)
-                        return true;
-        return !backend_for(p)->start;
-}
-
 static int run_anyhow(const struct run_request *request, const struct watch *watch, struct result **ret, gb_error *err)
 {
         char why[RUN_WHY_MAX] = "";
 
-        /* Nothing was run when this fails: then there is the other way, and what is wrong with the request shows there. */
-        if (request->template && backend_for(request->policy)->start && run_warm(request, ret, why) == 0)
-                return 0;
-        if (needs_session(request->policy))
+        if (!backend_for(request->policy)->start)
                 return run_in_session(request, false, ret, err);
+        /* Nothing was run when this fails: then there is the other way, and what is wrong with the request shows there. */
+        if (request->template && run_warm(request, ret, why) == 0)
+                return 0;
         int r = run_cold(request, watch, ret, err);
         if (r == 0 && why[0]) {
                 struct control_status *layout = &(*ret)->controls.status[CONTROL_LAYOUT];
                 snprintf(layout->how, sizeof(layout->how), "fresh exec; no template: %.120s", why);
         }
         return r;
-}
-
-/* What was found stands in the result, whoever made that. */
-static void hand_over(struct result *from, struct result *to)
-{
-        to->findings = TAKE_PTR(from->findings);
 }
 
 int run_execute(const struct run_request *request, struct result **ret, gb_error *err)
@@ -389,7 +381,8 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
         looked = result_new(p, request->language, backend_for(p)->name, request->keep_output);
         if (!looked)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        r = watch_code(watch, request->language, request->code, request->code_size, looked, err);
+        struct watch_subject subject = {request->language, request->code, request->code_size, request->stdin_fd};
+        r = watch_before(watch, &subject, looked, err);
         if (r < 0)
                 return r;
         if (r == 1) {
@@ -398,14 +391,16 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
                 return 0;
         }
         r = run_anyhow(request, watch, ret, err);
-        if (r == 0)
-                hand_over(looked, *ret);
+        if (r == 0 && watch_add(looked->findings, *ret) < 0)
+                r = error_set(err, GB_E_LOST, ENOMEM, "it was run, and there is no memory for what was found before");
         return r;
 }
 
-void run_prepare(void)
+void run_prepare(bool box)
 {
-        backend_native.prepare();
+        if (box)
+                backend_native.prepare();
+        reader_prepare(1);
 }
 
 void run_forget(void)

@@ -46,9 +46,9 @@ struct run_request {
  * timeouts and failures of the program); a negative errno and err when nothing was run. */
 int run_execute(const struct run_request *request, struct result **ret, gb_error *err);
 
-/* Starts what a run will need (the warden) early, so that it comes up while the caller still
+/* Starts what a run will need (who reads the code; with a box of its own: the warden) early, so that it comes up while the caller still
  * reads its files. Optional; a second call does nothing. */
-void run_prepare(void);
+void run_prepare(bool box);
 /* Ends what run_prepare() has started and no run has taken. */
 void run_forget(void);
 

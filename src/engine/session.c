@@ -65,15 +65,19 @@ int session_open(const struct session_options *o, struct session **ret, gb_error
                 r = places_open(&s->places, o->policy, o->workspace, err);
         if (r < 0)
                 return r;
+        /* What comes from a template has the template's root, where no secret may lie. */
+        bool own_root = policy_has_secret_files(o->policy);
+        if (own_root && o->only_warm)
+                return error_set(err, GB_E_NOT_FOUND, ENOTSUP, "files of secrets need a root of their own");
         struct session_request request = {
-                .policy = o->policy, .template = o->template, .languages = o->languages, .only_warm = o->only_warm,
+                .policy = o->policy, .template = own_root ? NULL : o->template, .languages = o->languages, .only_warm = o->only_warm,
                 .workspace_fd = s->places.workspace_fd, .mount_fds = s->places.mount_fds,
                 .rootfs = o->rootfs ? o->rootfs : o->template ? o->template->rootfs : NULL, .uid = o->uid, .gid = o->gid,
         };
         r = backend->session_open(&request, &s->controls, &s->box, err);
         if (r < 0)
                 return r;
-        if (o->template && backend->session_is_warm && backend->session_is_warm(s->box))
+        if (request.template && backend->session_is_warm && backend->session_is_warm(s->box))
                 s->python = strdup(o->template->python);
         *ret = TAKE_PTR(s);
         return 0;
@@ -121,6 +125,11 @@ const struct controls *session_controls(const struct session *s)
 const struct policy *session_policy(const struct session *s)
 {
         return s->policy;
+}
+
+const struct scrub *session_scrub(const struct session *s)
+{
+        return watch_scrub(s->watch);
 }
 
 uint64_t session_started_usec(const struct session *s)
@@ -255,7 +264,8 @@ int session_run(struct session *s, const struct once_request *q, struct result *
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         memcpy(result->session, s->id, sizeof(result->session));
         result->controls = s->controls;
-        int r = q->checked ? 0 : watch_code(s->watch, q->language, q->code, q->code_size, result, err);
+        struct watch_subject subject = {q->language, q->code, q->code_size, q->stdin_fd};
+        int r = q->checked ? 0 : watch_before(s->watch, &subject, result, err);
         if (r == 1) {
                 result->facts.language = NULL; /* borrowed */
                 *ret = TAKE_PTR(result);

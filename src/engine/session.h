@@ -39,6 +39,8 @@ DEFINE_CLEANUP(struct session, session_close)
 const char *session_id(const struct session *s);
 const struct controls *session_controls(const struct session *s);
 const struct policy *session_policy(const struct session *s);
+/* What keeps its secrets out of names and messages; NULL: nothing is scrubbed. */
+const struct scrub *session_scrub(const struct session *s);
 uint64_t session_started_usec(const struct session *s); /* CLOCK_MONOTONIC */
 /* Readable when the session has ended by itself; its runs are then refused with GB_E_LOST. */
 int session_event_fd(const struct session *s);

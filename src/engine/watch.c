@@ -23,7 +23,7 @@ struct watch {
         struct guard_switch switches[POLICY_RULES_MAX];
 };
 
-static const char *const own_rules[] = {GUARD_UNREADABLE_RULE, GUARD_SECRET_RULE, GUARD_SECRET_INPUT_RULE};
+static const char *const own_rules[] = {GUARD_UNREADABLE_RULE, GUARD_SECRET_RULE, GUARD_SECRET_INPUT_RULE, GUARD_SECRETS_SET};
 
 static bool is_known(const struct rules *r, const char *name)
 {
@@ -119,33 +119,113 @@ static void say_blocked(const struct guard_finding *f, struct verdict *v)
         snprintf(v->message, sizeof(v->message), "Nothing was run: the rule %s refused the code%s. %s %s", f->rule, place, f->message, f->remedy);
 }
 
-/* Keeps the list when there is something on it. */
-static int keep(struct result *result, struct guard_findings *found)
+/* Keeps a list, no longer than it has to be, when there is something on it. */
+static void keep(struct result *result, struct guard_findings *found)
 {
-        if (found->n == 0)
-                return 0;
-        size_t size = offsetof(struct guard_findings, rows) + found->n * sizeof(found->rows[0]);
-        struct guard_findings *smaller = realloc(found, size);
+        if (found->n == 0) {
+                free(found);
+                return;
+        }
+        struct guard_findings *smaller = realloc(found, offsetof(struct guard_findings, rows) + found->n * sizeof(found->rows[0]));
         result->findings = smaller ? smaller : found;
-        const struct guard_finding *f = guard_blocks(result->findings);
-        if (!f)
-                return 0;
-        say_blocked(f, &result->verdict);
-        return 1;
 }
 
-int watch_code(const struct watch *w, const struct language *language, const char *code, size_t size, struct result *result, gb_error *err)
+static struct guard_finding input_finding(const struct watch *w, bool too_late)
+{
+        struct guard_finding f = {.rule = GUARD_SECRET_INPUT_RULE, .set = GUARD_SECRETS_SET, .action = GUARD_WARN};
+
+        if (w->settings.strict_scrub && !too_late)
+                f.action = GUARD_BLOCK;
+        f.action = guard_action_of(&w->settings, f.rule, f.set, f.action);
+        if (too_late && f.action == GUARD_BLOCK)
+                f.action = GUARD_WARN;
+        snprintf(f.message, sizeof(f.message), "Standard input carries what looks like a secret.");
+        snprintf(f.remedy, sizeof(f.remedy), "%s", GUARD_SECRET_REMEDY);
+        return f;
+}
+
+static int drop(void *data, const void *bytes, size_t size)
+{
+        return 0;
+}
+
+/* A file, without moving where its reader stands. */
+static int look_into(const struct watch *w, int fd, struct guard_findings *found)
+{
+        _cleanup_scrub_stream_ struct scrub_stream *stream = NULL;
+        struct scrub_tally tally = {0};
+        char bytes[16 * KIB];
+        struct stat st;
+        ssize_t n = 0;
+
+        if (!w->scrub || fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return 0;
+        off_t from = lseek(fd, 0, SEEK_CUR), at = from;
+        int r = scrub_stream_new(w->scrub, drop, NULL, &tally, &stream);
+        while (r == 0 && at - from < (off_t)WATCH_INPUT_MAX && (n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
+                r = scrub_stream_write(stream, bytes, (size_t)n);
+                at += n;
+        }
+        if (r == 0)
+                r = scrub_stream_end(stream);
+        explicit_bzero(bytes, sizeof(bytes));
+        struct guard_finding f = input_finding(w, false);
+        if (r == 0 && tally.total > 0 && f.action != GUARD_OFF)
+                guard_add(found, &f);
+        scrub_tally_done(&tally);
+        return r;
+}
+
+int watch_before(const struct watch *w, const struct watch_subject *q, struct result *result, gb_error *err)
 {
         struct guard_findings *found = malloc(sizeof(*found));
 
         if (!found)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        int r = guard_check(w->rules, &w->settings, language->name, code, size, found, err);
-        if (r == 0)
-                r = keep(result, found);
-        if (!result->findings)
+        int r = guard_check(w->rules, &w->settings, q->language->name, q->code, q->code_size, found, err);
+        if (r == 0 && look_into(w, q->stdin_fd, found) < 0)
+                r = error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at standard input: out of memory");
+        if (r < 0) {
                 free(found);
-        return r;
+                return r;
+        }
+        keep(result, found);
+        const struct guard_finding *f = result->findings ? guard_blocks(result->findings) : NULL;
+        if (f)
+                say_blocked(f, &result->verdict);
+        return f != NULL;
+}
+
+int watch_add(const struct guard_findings *more, struct result *result)
+{
+        struct guard_findings *old = result->findings;
+
+        if (!more || more->n == 0)
+                return 0;
+        struct guard_findings *found = malloc(sizeof(*found));
+        if (!found)
+                return -ENOMEM;
+        found->n = old ? old->n : 0;
+        found->more = (old ? old->more : 0) + more->more;
+        if (old)
+                memcpy(found->rows, old->rows, old->n * sizeof(old->rows[0]));
+        for (size_t i = 0; i < more->n; i++)
+                guard_add(found, &more->rows[i]);
+        free(old);
+        keep(result, found);
+        return 0;
+}
+
+int watch_note_input(const struct watch *w, struct result *result)
+{
+        _cleanup_free_ struct guard_findings *one = malloc(sizeof(*one));
+
+        if (!one)
+                return -ENOMEM;
+        one->rows[0] = input_finding(w, true);
+        one->n = one->rows[0].action != GUARD_OFF;
+        one->more = 0;
+        return watch_add(one, result);
 }
 
 /* ---- what comes out ---- */

@@ -19,12 +19,27 @@ DEFINE_CLEANUP(struct watch, watch_close)
 /* NULL: nothing is scrubbed. */
 const struct scrub *watch_scrub(const struct watch *w);
 
-/* Looks at code. 0: it may run; 1: it must not, and the result says why, as its verdict; negative: it could not be looked at. What was found is in the result. */
-int watch_code(const struct watch *w, const struct language *language, const char *code, size_t size, struct result *result, gb_error *err);
-/* The same for a standard input that can be read twice (a file): whether a secret is in it. Others are looked at by nobody before they are there. */
-int watch_input(const struct watch *w, int fd, struct result *result, gb_error *err);
+struct watch_subject {
+        const struct language *language;
+        const char *code;
+        size_t code_size;
+        int stdin_fd; /* -1: none. A file is looked into, as far as WATCH_INPUT_MAX; of others nobody knows yet what will come */
+};
 
-/* The same for what a frame holds: 1 when something was scrubbed and *ret is to be used in its place (freed by buffer_done()), 0, or -ENOMEM. */
+/* Looks at code before it runs. 0: it may; 1: it must not, and the result says why, as its verdict; negative: it could not be looked at. What was found is in the
+ * result. */
+int watch_before(const struct watch *w, const struct watch_subject *subject, struct result *result, gb_error *err);
+/* The code alone. */
+static inline int watch_code(const struct watch *w, const struct language *language, const char *code, size_t size, struct result *result, gb_error *err)
+{
+        return watch_before(w, &(struct watch_subject){language, code, size, -1}, result, err);
+}
+/* Adds what was found before the run to the result of it; NULL: nothing was. 0 or -ENOMEM. */
+int watch_add(const struct guard_findings *more, struct result *result);
+/* A secret has gone to the program's standard input: a remark, too late for anything else. 0 or -ENOMEM. */
+int watch_note_input(const struct watch *w, struct result *result);
+
+/* What a frame holds: 1 when something was scrubbed and *ret is to be used in its place (freed by buffer_done()), 0, or -ENOMEM. */
 int watch_text(const struct watch *w, const void *bytes, size_t size, struct result *result, struct buffer *ret);
 
 #endif

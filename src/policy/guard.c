@@ -95,3 +95,14 @@ void imports_clear(struct policy *p)
         }
         p->has_imports = false;
 }
+
+int policy_set_imports(struct policy *p, const char *const *modules, gb_error *err)
+{
+        int r = 0;
+
+        imports_clear(p);
+        p->has_imports = true;
+        for (size_t i = 0; r == 0 && modules[i]; i++)
+                r = import_add(p, modules[i], err);
+        return r;
+}

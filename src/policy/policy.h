@@ -123,8 +123,13 @@ DEFINE_CLEANUP(struct policy, policy_free)
  * guard_rules, allow_weaker) are added to. */
 int policy_set(struct policy *p, const char *key, const char *value, const char *what, gb_error *err);
 
+/* guard_imports: the modules (NULL-terminated) take the place of those that are there. */
+int policy_set_imports(struct policy *p, const char *const *modules, gb_error *err);
+
 /* Adds a secret; a name that is there already gets the new value. path: where it lies in the box, below /run/secrets, or NULL: it is a variable. */
 int policy_add_secret(struct policy *p, const char *name, const void *value, size_t size, const char *path, gb_error *err);
+/* Whether one of them lies in a file. */
+bool policy_has_secret_files(const struct policy *p);
 /* Reads them from a file: lines NAME=VALUE as in a .env file, or (a file that begins with "{") a JSON object of names to values or {"value", "file"}. fd stays the
  * caller's; what names it in errors. */
 int policy_read_secrets(struct policy *p, int fd, const char *what, gb_error *err);

@@ -94,6 +94,14 @@ int policy_add_secret(struct policy *p, const char *name, const void *value, siz
         return 0;
 }
 
+bool policy_has_secret_files(const struct policy *p)
+{
+        for (size_t i = 0; i < p->n_secrets; i++)
+                if (p->secrets[i].path)
+                        return true;
+        return false;
+}
+
 /* ---- files ---- */
 
 static int read_object(struct policy *p, const json_t *object, gb_error *err)
@@ -125,6 +133,9 @@ static int read_line(struct policy *p, char *line, size_t number, gb_error *err)
         if (!equals)
                 return error_set(err, GB_E_USAGE, EINVAL, "line %zu is not NAME=VALUE", number);
         *equals = '\0';
+        /* It is not repeated: a line of a secret that has several may have a "=", too. */
+        if (env_check_name(line, err) < 0)
+                return error_set(err, GB_E_USAGE, EINVAL, "line %zu is not NAME=VALUE: what stands before \"=\" is not a variable's name; values of several lines need JSON, or a file of their own", number);
         char *value = equals + 1;
         size_t n = strlen(value);
         while (n > 0 && strchr(" \t\r", value[n - 1]))

@@ -18,6 +18,7 @@
 #define TINY_INODES 16
 #define VOLUME_BYTES (4 * KIB)
 #define VOLUME_INODES 2
+#define SECRET_BLOCK 4096 /* of tmpfs, which a file takes at least */
 
 /* owned: by the user of the container. Podman knows no limit of inodes and no uid, chowns with U, and copies what the image has there unless told not to. */
 static int add_tmpfs(struct container_plan *p, const struct container_request *request, const char *path, const char *flags, uint64_t bytes,
@@ -126,6 +127,8 @@ int plan_container(const struct container_request *request, struct container_pla
         (void)add_tmpfs(ret, request, "/tmp", "rw,exec", policy->tmp_size_bytes, policy->inode_limit, 01777, false);
         (void)add_tmpfs(ret, request, "/dev/shm", "rw,exec", MIN(policy->tmp_size_bytes, CONTAINER_SHM_MAX), policy->inode_limit, 01777, false);
         (void)add_tmpfs(ret, request, AGENT_CODE_DIR, "rw,exec", CODE_DIR_BYTES, CODE_DIR_INODES, 0700, true);
+        if (policy_has_secret_files(policy))
+                (void)add_tmpfs(ret, request, SECRETS_DIR, "rw,noexec", 2 * SECRETS_BYTES_MAX + SECRETS_MAX * SECRET_BLOCK, SECRETS_MAX + 1, 0700, true);
         (void)add_tmpfs(ret, request, "/run", "rw,noexec", TINY_BYTES, TINY_INODES, 0755, false);
         (void)add_tmpfs(ret, request, "/var/tmp", "rw,noexec", TINY_BYTES, TINY_INODES, 01777, false);
         return add_volumes(ret, request, err);

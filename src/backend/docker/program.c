@@ -82,19 +82,22 @@ int program_docker_start(struct backend_session *s, const struct program_request
         return line_start(&s->line, &plan, q->mode == PROGRAM_ONCE ? q->stdin_fd : -1, q->mode == PROGRAM_CONTEXT, ret, ret_io, err);
 }
 
-/* A server of files is a program of the agent's own; its control channel is the stream, and nobody waits for its end. */
-int session_docker_dial(struct backend_session *s, gb_error *err)
+/* A server of files is a program of the agent's own; its control channel is the stream, and nobody waits for its end. Before it serves it writes a file, as every
+ * program's code is written; "": none. */
+static int start_files(struct backend_session *s, const char *file, const void *bytes, size_t size, gb_error *err)
 {
         struct program_io io;
         struct backend_program *p = NULL;
-        struct wire_plan head = {.flags = WIRE_PLAN_FILES | WIRE_PLAN_CONTEXT};
+        struct wire_plan head = {.flags = WIRE_PLAN_FILES | WIRE_PLAN_CONTEXT, .code_size = (uint32_t)size};
         _cleanup_buffer_ struct buffer plan;
         _cleanup_command_ struct command *none = command_new();
 
         buffer_init(&plan, WIRE_PLAN_MAX);
-        int r = none ? write_plan(&plan, &head, none, "", NULL, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = none ? write_plan(&plan, &head, none, file, bytes, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = line_start(&s->line, &plan, -1, true, &p, &io, err);
+        if (size > 0)
+                explicit_bzero(plan.data, plan.size);
         if (r < 0)
                 return r;
         safe_close(io.out);
@@ -105,4 +108,23 @@ int session_docker_dial(struct backend_session *s, gb_error *err)
         if (flags >= 0)
                 (void)fcntl(io.control, F_SETFL, flags & ~O_NONBLOCK);
         return io.control;
+}
+
+int session_docker_dial(struct backend_session *s, gb_error *err)
+{
+        return start_files(s, "", NULL, 0, err);
+}
+
+int session_docker_put_secrets(struct backend_session *s, const struct policy *policy, gb_error *err)
+{
+        for (size_t i = 0; i < policy->n_secrets; i++) {
+                const struct policy_secret *secret = &policy->secrets[i];
+                if (!secret->path)
+                        continue;
+                int stream = start_files(s, secret->path, secret->value, secret->size, err);
+                if (stream < 0)
+                        return stream;
+                safe_close(stream);
+        }
+        return 0;
 }

@@ -306,6 +306,8 @@ static int open_container(struct backend_session *s, const struct session_reques
         if (r == 0)
                 r = check_workspace(s, err);
         if (r == 0)
+                r = session_docker_put_secrets(s, q->policy, err);
+        if (r == 0)
                 watch_process(s, q->policy);
         return r;
 }

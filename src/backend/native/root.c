@@ -260,11 +260,24 @@ static int plan_root(struct box_plan *p, const struct box_request *request, gb_e
         return r < 0 ? r : plan_mounts(p, request, err);
 }
 
+/* On the root, which is read-only when the code starts. It is this box's alone, so anybody in it may read them. */
+static int plan_secrets(struct box_plan *p, const struct policy *policy, gb_error *err)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < policy->n_secrets; i++)
+                if (policy->secrets[i].path)
+                        r = plan_file(p, policy->secrets[i].path, policy->secrets[i].value, policy->secrets[i].size, 0444, err);
+        return r;
+}
+
 int root_plan(struct box_plan *p, const struct box_request *request, gb_error *err)
 {
         char code_path[BOX_PATH_MAX];
 
         int r = plan_root(p, request, err);
+        if (r == 0)
+                r = plan_secrets(p, request->policy, err);
         if (r < 0)
                 return r;
         snprintf(code_path, sizeof(code_path), BOX_CODE_DIR "/%s", request->code_name);
@@ -305,6 +318,8 @@ int root_plan_session(struct box_plan *p, const struct box_request *request, gb_
         static const char *const other_runners[] = {"bash_runner.bash", "node_runner.js", NULL};
 
         int r = plan_root(p, request, err);
+        if (r == 0)
+                r = plan_secrets(p, request->policy, err);
         if (r == 0)
                 r = plan_runner_files(p, python_runner, err);
         if (r == 0)
