@@ -41,15 +41,51 @@ GB_PUBLIC int gb_policy_load(const char *file, const char *trust, gb_policy **re
 /* Sets one value as text, by its key in the policy file: ("mem_limit", "256MB"). */
 GB_PUBLIC int gb_policy_set(gb_policy *policy, const char *key, const char *value, gb_error *err);
 
+/* Adds a secret, which the code gets and which is taken out of everything that comes back. name: of the variable, and in the
+ * place of what was taken out: [scrubbed:NAME]. file: NULL, or "/run/secrets/...", where it lies in the box instead of being a variable. At
+ * least 8 bytes; the policy has a copy and wipes it when it is freed. Take it from a file or from the environment: what stands in a
+ * program's arguments all users of the host can read. */
+GB_PUBLIC int gb_policy_add_secret(gb_policy *policy, const char *name, const void *value, size_t size, const char *file, gb_error *err);
+/* Adds those of a file: lines NAME=VALUE, or a JSON object of names to values. fd stays the caller's. */
+GB_PUBLIC int gb_policy_read_secrets(gb_policy *policy, int fd, gb_error *err);
+
 /* Takes NULL. Results do not need their policy any more. */
 GB_PUBLIC void gb_policy_free(gb_policy *policy);
+
+/* ---- guard: what is known about code before it runs ----
+ *
+ * Code is looked at by the policy's rules before each run; this is the same look without a run. It stops the obvious early, with words that
+ * whoever wrote the code can act on. It is no boundary: that is the box. */
+
+typedef struct gb_findings gb_findings;
+
+typedef struct gb_finding {
+        const char *rule;      /* "container-socket" */
+        const char *set;       /* of rules: "host-escape" */
+        const char *action;    /* "block", "warn" or "log" */
+        const char *message;   /* what is wrong, for whoever wrote the code */
+        const char *remedy;    /* what to do instead */
+        unsigned line, column; /* from 1, a column counts bytes; 0: not known */
+} gb_finding;
+
+/* code_size of code that is NUL-terminated text. */
+#define GB_CODE_IS_TEXT ((size_t)-1)
+
+/* Looks at code and runs nothing. *ret is NULL when nothing was found; the functions below take that. */
+GB_PUBLIC int gb_guard_check(const gb_policy *policy, const char *language, const char *code, size_t code_size, gb_findings **ret, gb_error *err);
+/* 1 when a run would be refused. */
+GB_PUBLIC int gb_findings_is_blocked(const gb_findings *findings);
+GB_PUBLIC size_t gb_findings_count(const gb_findings *findings);
+/* The strongest come first, then by their place. -ERANGE when there is no such finding. */
+GB_PUBLIC int gb_findings_get(const gb_findings *findings, size_t index, gb_finding *ret);
+/* Findings beyond those that are kept (64). */
+GB_PUBLIC uint64_t gb_findings_dropped(const gb_findings *findings);
+/* Takes NULL. Not for those of a result. */
+GB_PUBLIC void gb_findings_free(gb_findings *findings);
 
 /* ---- run ---- */
 
 typedef enum gb_stream { GB_STDOUT = 1, GB_STDERR = 2 } gb_stream;
-
-/* code_size of code that is NUL-terminated text. */
-#define GB_CODE_IS_TEXT ((size_t)-1)
 
 /* Start from GB_RUN_OPTIONS_INIT, so that fields of later versions have their defaults. */
 typedef struct gb_run_options {
@@ -193,6 +229,12 @@ GB_PUBLIC void gb_file_list_free(gb_file_list *list);
 
 /* ---- result: what happened. Pointers are good until gb_result_free(). ---- */
 
+/* How often [scrubbed:NAME] stands in what came back. */
+typedef struct gb_scrubbed {
+        const char *name; /* of a secret of the policy, or of a shape: "github-token" */
+        uint64_t count;
+} gb_scrubbed;
+
 /* "ok", "error", "timeout", "cpu", "memory", "pids", "disk", "output", "syscall", "blocked",
  * "cancelled" or "lost". */
 GB_PUBLIC const char *gb_result_verdict(const gb_result *result);
@@ -206,6 +248,12 @@ GB_PUBLIC int gb_result_signal(const gb_result *result);
  * is not counted. size may be NULL. */
 GB_PUBLIC const char *gb_result_stdout(const gb_result *result, size_t *size);
 GB_PUBLIC const char *gb_result_stderr(const gb_result *result, size_t *size);
+/* What the guard found in the code: NULL when nothing. A run whose verdict is "blocked" never began, and the first says why. */
+GB_PUBLIC const gb_findings *gb_result_findings(const gb_result *result);
+/* How many secrets were taken out of output, values and errors; and by name: how many names, and one of them (-ERANGE when there is none). */
+GB_PUBLIC uint64_t gb_result_scrubbed_total(const gb_result *result);
+GB_PUBLIC size_t gb_result_scrubbed_count(const gb_result *result);
+GB_PUBLIC int gb_result_scrubbed(const gb_result *result, size_t index, gb_scrubbed *ret);
 /* Runs in a context. What the code gave and said is its own word, never a fact. */
 
 /* Values that it gave: how many, whether one is that of the last expression, how many forms it has, and one of them by

@@ -9,6 +9,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +64,10 @@ static void *take(size_t size)
 
 static void give_back(void *p)
 {
-        if (memory.reading && p)
+        if (memory.reading && p) {
                 forget(p);
+                explicit_bzero(p, malloc_usable_size(p)); /* a part of the text, which may have secrets in it */
+        }
         free(p);
 }
 

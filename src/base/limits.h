@@ -180,10 +180,12 @@
 #define IMAGE_REFERENCE_MAX 255           /* characters of an image's name, with registry, tag or digest */
 
 /* Rules about code and secrets */
+#define WATCH_INPUT_MAX (16 * MIB)        /* of a standard input that is a file, that is looked at for secrets before the run */
 #define RULES_FILES_MAX 64                /* files of rules, with the shipped ones */
 #define RULES_MAX 1024                    /* rules of all of them */
 #define RULES_BYTES_MAX (64 * MIB)        /* what they are compiled to */
 #define RULES_CPU_SECONDS 60              /* of the program that compiles them */
+#define RULES_CACHED_MAX 8                /* files of compiled rules that are kept */
 #define PATTERN_BYTES_MAX 4096            /* a pattern */
 #define GUARD_TEXT_MAX 256                /* a message or a remedy, with its NUL */
 #define SHAPE_START_MIN 3                 /* bytes by which a secret's shape begins */
@@ -196,12 +198,16 @@
 #define READER_ANSWER_BYTES_MAX (64u << 20)/* texts of all items together */
 #define READER_TEXT_BYTES_MAX (64u << 10) /* a text that was put together; what is longer is told in pieces */
 #define READER_CALL_BYTES_MAX 1024u       /* the text of a call */
+#define READER_INNER_BYTES_MAX 128u       /* of a call in the arguments of another; a longer one is {} */
 #define READER_NAME_BYTES_MAX 256u        /* a dotted name; a longer one is not known */
+#define READER_PATH_BYTES_MAX 1024u       /* a path that is told without its detours, too */
 #define READER_DEPTH_MAX 200u             /* expressions in each other; what is deeper is skipped */
 #define READER_CODE_DEPTH_MAX 3u          /* code in strings of code */
 #define READER_LIST_MAX 65536u            /* members of a list that are known */
 #define READER_STACK_MAX 131072u          /* members of all lists and calls that are open */
 #define READER_NAMES_MAX 65536u           /* names that are remembered; a power of two */
+#define READER_NAMES_MIN 512u             /* places for them in a short code; a power of two */
+#define READER_TOUCH_BYTES 8192u          /* of each kind of memory that a reader has fetched before it is asked */
 #define READER_PROBES_MAX 64u             /* places where one of them is looked for */
 #define READER_TARGETS_MAX 8u             /* a = b = ... = value */
 #define READER_WORK_MAX (128u << 20)      /* bytes that are copied or looked at to put texts together */
@@ -234,6 +240,8 @@
 #define KEEPER_WARDENS_MAX 4              /* wardens alive that a keeper has started */
 #define LISTEN_BACKLOG 1024               /* connections that nobody has accepted yet */
 #define LISTEN_LOCK_USEC 5000000ULL       /* for a server that is ending to leave its socket */
+#define SERVER_READERS_AHEAD 4            /* readers of code that wait in a server */
+#define AUDIT_FINDINGS_MAX 8              /* of the guard, in the audit record of a run */
 #define LOG_LINE_MAX 1024                 /* bytes of a message in the log; the rest is cut */
 #define DRAIN_LOOK_USEC 50000ULL          /* whether everything has ended is looked at this often */
 #define STOP_ANSWERS_USEC 2000000ULL      /* for answers about what was ended with the server */

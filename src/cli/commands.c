@@ -32,6 +32,22 @@
         {.id = OPT_TEMPLATE, .name = "template", .value = VALUE_REQUIRED, .placeholder = "NAME",     \
          .env = "GLOVEBOX_TEMPLATE", .help = (text), .fallback = (otherwise),                        \
          .completion = COMPLETE_TEMPLATE}
+#define ROW_GUARD_RULE                                                                               \
+        {.id = OPT_POLICY_KEY, .key = "guard_rules", .name = "guard-rule", .value = VALUE_REQUIRED,  \
+         .placeholder = "NAME=ACTION",                                                               \
+         .help = "what is done about code that this rule or set finds: off, log, warn or block; "    \
+                 "may be repeated ('glovebox guard list')"}
+#define ROWS_SECRETS                                                                                 \
+        {.id = OPT_SECRET, .name = "secret", .value = VALUE_REQUIRED, .placeholder = "NAME[=FILE]",  \
+         .help = "a secret for the program, as its variable NAME: what NAME is in the environment "  \
+                 "of this command, or what FILE holds; it is scrubbed from what comes back; may be " \
+                 "repeated", .completion = COMPLETE_FILE},                                           \
+        {.id = OPT_SECRET_FILE, .name = "secret-file", .value = VALUE_REQUIRED,                      \
+         .placeholder = "NAME=FILE", .help = "the same, as the file " SECRETS_DIR "/NAME in the box",\
+         .completion = COMPLETE_FILE},                                                               \
+        {.id = OPT_SECRETS, .name = "secrets", .value = VALUE_REQUIRED, .placeholder = "FILE",       \
+         .help = "secrets from a file: lines NAME=VALUE, or a JSON object of names to values",       \
+         .completion = COMPLETE_FILE}
 #define ROWS_POLICY_LISTS                                                                            \
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED,  \
          .placeholder = "NAME=VALUE", .help = "set a variable of the program; may be repeated"},     \
@@ -39,7 +55,9 @@
          .placeholder = "SRC:DST[:rw]",                                                              \
          .help = "show a file or directory of the host in the box, read-only without :rw; "          \
                  "may be repeated", .completion = COMPLETE_FILE},                                    \
-        ROW_ALLOW_WEAKER
+        ROW_ALLOW_WEAKER,                                                                            \
+        ROW_GUARD_RULE,                                                                              \
+        ROWS_SECRETS
 
 #define ROW_WORKSPACE(without)                                                                       \
         {.id = OPT_WORKSPACE, .name = "workspace", .letter = 'w', .value = VALUE_REQUIRED,           \
@@ -56,6 +74,7 @@
 
 #include "cli/commands_service.h"
 #include "cli/commands_image.h"
+#include "cli/commands_guard.h"
 
 static const struct option run_options[] = {
         {.id = OPT_CODE, .letter = 'c', .value = VALUE_REQUIRED, .placeholder = "CODE",
@@ -166,6 +185,7 @@ static const struct command_example run_examples[] = {
         {"glovebox run -c 'print(6 * 7)'", "run a line of Python"},
         {"glovebox run --lang bash -c 'echo \"$1\"' -- hello", "another language, with an argument"},
         {"generate | glovebox run --json --timeout 5s -", "code from a pipe, everything about the run as JSON"},
+        {"glovebox run --secret API_KEY --secret DB_PASSWORD=./password job.py", "secrets, which are taken out of the output"},
         {"glovebox run --memory 256m --workspace ./data job.py < input.csv", "limits, files and standard input"},
         {NULL, NULL},
 };
@@ -361,6 +381,23 @@ const struct command commands[] = {
          .description = "Removes control groups, sockets and containers of this user's glovebox whose makers have died without a chance to do it themselves, as after "
                         "kill -9. What belongs to a living process, and files of users, are never touched.",
          .options = SET(clean_options, false), .examples = clean_examples, .function = command_clean},
+        {.name = "guard", .sub = "check", .usage = "[FILE... | -c CODE | -]", .summary = "look at code as a run would, and run nothing",
+         .description = "Holds code against the rules that a run is refused by, with the flags of 'glovebox run'. Findings are told on standard error, one a line, as compilers do: "
+                        "file:line:column: action: rule: message. The exit status is 0 when the code would run, 117 when it would be refused.",
+         .options = SET(guard_check_options, true), .words_max = WORDS_MANY, .completion = COMPLETE_FILE, .examples = guard_check_examples,
+         .function = command_guard_check},
+        {.name = "guard", .sub = "test", .usage = "[FILE...]", .summary = "try the examples of the rules",
+         .description = "Tries what each rule must find and what it must leave alone: of the rules of this installation, or of these files of rules together with the shipped ones. The "
+                        "exit status is 1 when one of them fails.",
+         .options = SET(guard_test_options, false), .words_max = WORDS_MANY, .completion = COMPLETE_FILE, .examples = guard_test_examples,
+         .function = command_guard_test},
+        {.name = "guard", .sub = "list", .usage = "", .summary = "list the rules",
+         .description = "Lists the rules about code with what the policy does about each; with --secrets what secrets look like that are scrubbed.",
+         .options = SET(guard_list_options, false), .examples = guard_list_examples, .function = command_guard_list},
+        {.name = "guard", .sub = "scrub", .usage = "[FILE]", .summary = "take secrets out of a text",
+         .description = "Copies FILE or standard input to standard output, with [scrubbed:NAME] in the place of each secret. How much was scrubbed is told on standard error.",
+         .options = SET(guard_scrub_options, false), .words_max = 1, .completion = COMPLETE_FILE, .examples = guard_scrub_examples,
+         .function = command_guard_scrub},
         {.name = "policy", .sub = "show", .usage = "", .summary = "show the policy a run would have",
          .description = "Shows the policy after the file, the trust level, the environment and the flags were applied.",
          .options = SET(policy_show_options, true), .examples = policy_show_examples,
@@ -376,7 +413,7 @@ const struct command commands[] = {
         {.name = "help", .usage = "[VERB | exit-codes]", .summary = "explain a verb, or the exit statuses",
          .description = "Shows all about one verb; without one, the list of verbs.", .options = SET(help_options, false),
          .words_max = 2, .completion = COMPLETE_WORDS,
-         .words = "run repl doctor verify languages templates warm serve token audit ps stats top logs session image clean policy completion "
+         .words = "run repl doctor verify languages templates warm serve token audit ps stats top logs session image clean guard policy completion "
                   "exit-codes", .examples = help_examples,
          .function = command_help},
 };

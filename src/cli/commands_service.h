@@ -145,6 +145,8 @@ static const struct option session_create_options[] = {
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED, .placeholder = "NAME=VALUE",
          .help = "set a variable of its programs; may be repeated"},
         ROW_ALLOW_WEAKER,
+        ROW_GUARD_RULE,
+        ROWS_SECRETS,
         ROW_SERVER_PLAIN,
         ROW_JSON("print the session as one object"),
         ROW_HELP,

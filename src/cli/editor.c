@@ -28,6 +28,8 @@ struct editor {
         History *history;
         FILE *nowhere; /* for what libedit complains about */
         struct history_file file;
+        editor_is_secret *is_secret; /* NULL: nobody looks */
+        void *data;
         int cancel_fd;
         const char *prompt;
         sigset_t outside; /* the signal mask of others */
@@ -201,7 +203,14 @@ static void keep(struct editor *e, const char *line, size_t size)
         if (strspn(line, " \t") == size || strcmp(line, e->last) == 0)
                 return;
         remember(e, line);
-        history_file_add(&e->file, line, size);
+        if (!e->is_secret || !e->is_secret(e->data, line, size))
+                history_file_add(&e->file, line, size);
+}
+
+void editor_keep_out(struct editor *e, editor_is_secret *is_secret, void *data)
+{
+        e->is_secret = is_secret;
+        e->data = data;
 }
 
 /* With our handlers for the signals of a terminal. */

@@ -5,10 +5,14 @@
 #ifndef CLI_EDITOR_H
 #define CLI_EDITOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 struct editor;
+
+/* Whether a line is to be kept out of the file of the history: it has a secret in it. */
+typedef bool editor_is_secret(void *data, const char *line, size_t size);
 
 #if GLOVEBOX_LINE_EDITING
 
@@ -18,8 +22,16 @@ struct editor *editor_new(FILE *terminal, int cancel_fd);
 void editor_free(struct editor *e);
 /* As lines_read(). */
 int editor_read(struct editor *e, const char *prompt, const char **ret, size_t *ret_size);
+void editor_keep_out(struct editor *e, editor_is_secret *is_secret, void *data);
 
 #else
+
+static inline void editor_keep_out(struct editor *e, editor_is_secret *is_secret, void *data)
+{
+        (void)e;
+        (void)is_secret;
+        (void)data;
+}
 
 static inline struct editor *editor_new(FILE *terminal, int cancel_fd)
 {

@@ -7,6 +7,8 @@
 #include "base/macro.h"
 #include "base/path.h"
 #include "base/quote.h"
+#include "guard/reader.h"
+#include "guard/rules.h"
 #include "image/store.h"
 #include "policy/language.h"
 
@@ -66,9 +68,44 @@ static void check_images(struct host_finding *f)
                 host_found(f, HOST_INFO, "%zu here", json_array_size(list));
 }
 
+static void check_rules(struct host_finding *f)
+{
+        const struct rules *r = NULL;
+        gb_error err;
+
+        if (rules_get(&r, &err) < 0) {
+                host_found(f, HOST_MISSING, "%.250s", err.message);
+                host_remedy(f, "put the files of rules right ('glovebox guard test FILE' tries one), or take them away; until then nothing runs");
+                return;
+        }
+        host_found(f, HOST_OK, "%zu rules about code, %zu shapes of secrets", r->n_code, r->n_shapes);
+}
+
+static void ignore_item(void *data, const struct reader_item *item)
+{
+        (void)data;
+        (void)item;
+}
+
+static void check_reader(struct host_finding *f)
+{
+        gb_error err = {.message = "it dies"};
+        int r = reader_ask("1\n", 2, ignore_item, NULL, &err);
+
+        reader_forget();
+        if (r != 0) {
+                host_found(f, HOST_MISSING, "%.250s", err.message);
+                host_remedy(f, "reinstall glovebox, or set GLOVEBOX_LIBEXEC_DIR; with 'guard: off' Python runs without it");
+                return;
+        }
+        host_found(f, HOST_OK, "it starts and answers");
+}
+
 const struct host_check host_service_checks[] = {
         {"warden", "the helper that makes boxes", check_warden, true},
         {"languages", "what 'glovebox run' can run with the host's /usr", check_languages, false},
+        {"rules", "what code is held against before it runs, and what is scrubbed: 'glovebox guard list'", check_rules, false},
+        {"reader", "the sealed helper that reads Python for the guard", check_reader, false},
         {"images", "for --image of the native backend: 'glovebox image list'", check_images, false},
 };
 const size_t n_host_service_checks = ARRAY_SIZE(host_service_checks);

@@ -106,7 +106,7 @@ static int report(struct logs *l)
         /* What the run ended with is told; the status of this verb is its own. */
         l->show.quiet |= l->all || l->show.events_wanted || !json_object_get(l->last, "verdict");
         l->show.json = l->show.events_wanted = false;
-        int status = show_report(&l->show, &result, NULL, NULL);
+        int status = show_report(&l->show, &result, NULL, json_incref(l->last));
         return l->show.sinks[RUN_STDOUT].error == 0 && l->show.sinks[RUN_STDERR].error == 0 ? 0 : status;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/events.h"
 #include "cli/output.h"
+#include "cli/secrets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +95,10 @@ static int run_command(const struct command *c, char **argv)
                 r = check_words(c, &a, &err);
         if (r < 0)
                 return fail_parsing(&a, argv, &err);
-        return c->function(c, &a);
+        secrets_take(&a);
+        int status = c->function(c, &a);
+        secrets_forget();
+        return status;
 }
 
 static int unknown_verb(char **argv)

@@ -38,6 +38,35 @@ static json_t *json_any(const char *text)
         return json ? json : json_string(quote(text).text);
 }
 
+static json_t *rules_to_json(const struct policy *p)
+{
+        json_t *o = json_object();
+
+        for (size_t i = 0; i < p->n_rules; i++)
+                json_object_set_new(o, p->rules[i].name, json_string(rule_action_name(p->rules[i].action)));
+        return o;
+}
+
+/* null: those of the rule itself. */
+static json_t *imports_to_json(const struct policy *p)
+{
+        json_t *list = p->has_imports ? json_array() : json_null();
+
+        for (size_t i = 0; i < p->n_imports; i++)
+                json_array_append_new(list, json_string(p->imports[i]));
+        return list;
+}
+
+/* Their names: what they are nobody is shown. */
+static json_t *secrets_to_json(const struct policy *p)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < p->n_secrets; i++)
+                json_array_append_new(list, json_string(p->secrets[i].name));
+        return list;
+}
+
 static json_t *show_json(const struct policy *p)
 {
         json_t *o = json_object(), *mounts = json_array(), *env = json_object(), *weaker = json_array();
@@ -55,10 +84,29 @@ static json_t *show_json(const struct policy *p)
                                                         p->mounts[i].writable));
         for (size_t i = 0; i < p->n_env; i++)
                 json_object_set_new(env, p->env[i].name, json_any(p->env[i].value));
+        json_object_set_new(o, "guard_rules", rules_to_json(p));
+        json_object_set_new(o, "guard_imports", imports_to_json(p));
+        json_object_set_new(o, "secrets", secrets_to_json(p));
         json_object_set_new(o, "allow_weaker", weaker);
         json_object_set_new(o, "mounts", mounts);
         json_object_set_new(o, "env", env);
         return o;
+}
+
+static int show_guard(const struct policy *p, struct buffer *out)
+{
+        int r = p->n_rules > 0 ? buffer_add_string(out, "guard_rules:\n") : 0;
+
+        for (size_t i = 0; i < p->n_rules && r == 0; i++)
+                r = buffer_printf(out, "  %s: %s\n", p->rules[i].name, rule_action_name(p->rules[i].action));
+        if (r == 0 && p->has_imports)
+                r = buffer_add_string(out, p->n_imports > 0 ? "guard_imports:\n" : "guard_imports: []\n");
+        for (size_t i = 0; i < p->n_imports && r == 0; i++)
+                r = buffer_printf(out, "  - %s\n", p->imports[i]);
+        for (size_t i = 0; i < p->n_secrets && r == 0; i++)
+                r = buffer_printf(out, "# secret %s, as %s %s\n", p->secrets[i].name, p->secrets[i].path ? "the file" : "the variable",
+                                  p->secrets[i].path ? p->secrets[i].path : p->secrets[i].name);
+        return r;
 }
 
 static int show_text(const struct policy *p, struct buffer *out)
@@ -68,6 +116,8 @@ static int show_text(const struct policy *p, struct buffer *out)
         int r = buffer_printf(out, "# %s, trust level %s\n", p->origin ? p->origin : "built-in", p->trust ? p->trust : "-");
         for (size_t i = 0; i < n_policy_options && r == 0; i++)
                 r = buffer_printf(out, "%s: %s\n", policy_options[i].key, policy_option_value(&policy_options[i], p, buf));
+        if (r == 0)
+                r = show_guard(p, out);
         if (r == 0 && p->allow_weaker)
                 r = buffer_add_string(out, "allow_weaker:\n");
         for (int i = 0; i < CONTROL_COUNT && r == 0; i++)

@@ -17,6 +17,7 @@
 
 #include "base/base64.h"
 #include "base/fd.h"
+#include "cli/secrets.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -334,7 +335,7 @@ static int poll_once(struct loop *l, gb_error *err)
 int remote_run(struct remote *r, json_t **ret, gb_error *err)
 {
         _cleanup_free_ struct loop *l = calloc(1, sizeof(*l));
-        _cleanup_free_ char *request = r->body ? json_dumps(r->body, JSON_COMPACT) : NULL;
+        _cleanup_wiped_ char *request = r->body ? json_dumps(r->body, JSON_COMPACT) : NULL;
         struct client *c = &r->service->client;
 
         if (!l || (r->body && !request))

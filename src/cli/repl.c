@@ -13,6 +13,7 @@
 #include "base/quote.h"
 #include "cli/block.h"
 #include "cli/command.h"
+#include "cli/editor.h"
 #include "cli/events.h"
 #include "cli/settings.h"
 #include "cli/signals.h"
@@ -47,6 +48,7 @@ static void repl_done(struct repl *r)
         lines_done(&r->lines);
         for (size_t i = 0; i < ARRAY_SIZE(r->sinks); i++)
                 sink_done(&r->sinks[i]);
+        watch_close(r->watch);
         policy_free(r->policy);
         languages_free(r->languages);
         templates_free(r->templates);
@@ -286,6 +288,16 @@ static int find_terminal(const struct repl *r)
         return isatty(STDERR_FILENO) ? STDERR_FILENO : -1;
 }
 
+/* When it cannot be said it is not kept. */
+static bool has_secret(void *data, const char *line, size_t size)
+{
+        const struct scrub *scrub = watch_scrub(data);
+        _cleanup_buffer_ struct buffer out = {0};
+
+        buffer_init(&out, 2 * size + SCRUB_NAME_MAX);
+        return scrub && scrub_text(scrub, line, size, &out, NULL) != 0;
+}
+
 static int start(struct repl *r, gb_error *err)
 {
         sink_init(&r->sinks[RUN_STDOUT], STDOUT_FILENO, false);
@@ -300,7 +312,12 @@ static int start(struct repl *r, gb_error *err)
         if (r->cancel_fd < 0)
                 return error_set(err, GB_E_INTERNAL, -r->cancel_fd, "cannot make an eventfd: %s", strerror(-r->cancel_fd));
         lines_init(&r->lines, r->terminal_fd, r->cancel_fd);
-        return 0;
+        if (!r->lines.editor)
+                return 0;
+        e = watch_open(r->policy, &r->watch, err);
+        if (e == 0)
+                editor_keep_out(r->lines.editor, has_secret, r->watch);
+        return e;
 }
 
 int command_repl(const struct command *command, const struct arguments *arguments)

@@ -4,9 +4,11 @@
 #ifndef CLI_REPL_H
 #define CLI_REPL_H
 
+#include "cli/findings.h"
 #include "cli/lines.h"
 #include "cli/output.h"
 #include "engine/context.h"
+#include "engine/watch.h"
 #include "policy/template.h"
 
 #define REPL_WORDS_MAX 4 /* of a line that begins with % */
@@ -22,10 +24,13 @@ struct repl {
         char *root;      /* directory of the image or of --rootfs; NULL: the host's */
         struct session_options options;
 
+        struct watch *watch; /* for the history: what has a secret in it is not kept */
+
         struct session *session; /* NULL: the next input opens one */
         struct context *context;
         bool told_lost; /* the caller knows that the variables are gone */
         bool failed;    /* the last run */
+        struct findings_view view; /* with the code of that */
 
         bool asks;       /* somebody types at a prompt */
         int terminal_fd; /* where; -1: nowhere */

@@ -93,6 +93,7 @@ int repl_run(struct repl *r, const char *code, size_t size, gb_error *err)
 
         request.callbacks.data = r;
         r->failed = true;
+        r->view = (struct findings_view){.code = code, .size = size};
         int e = repl_need_session(r, err);
         if (e < 0)
                 return e;

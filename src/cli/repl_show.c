@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/signals.h"
+#include "engine/result_values.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -177,12 +178,28 @@ static bool needs_verdict(const struct result *result)
         }
 }
 
+static void say_finding(void *data, enum message_kind kind, const char *text)
+{
+        repl_say(data, kind, "%s", text);
+}
+
+static void show_findings(struct repl *r, const struct result *result)
+{
+        _cleanup_json_ json_t *guard = result->findings ? guard_to_json(result->findings) : NULL, *scrubbed = scrubbed_to_json(result);
+
+        r->view.say = say_finding;
+        r->view.data = r;
+        findings_tell(guard, result->verdict.kind == VERDICT_BLOCKED, &r->view);
+        findings_tell_scrubbed(scrubbed, &r->view);
+}
+
 static void show_notes(struct repl *r, const struct result *result, bool gone)
 {
         if (result->state_restarted && !r->told_lost)
                 repl_say(r, MESSAGE_WARNING, "the interpreter had ended since the last run: this one ran in a new one, without the variables of before");
         if (needs_verdict(result))
                 repl_say(r, MESSAGE_ERROR, "%s: %s", verdict_name(result->verdict.kind), result->verdict.message);
+        show_findings(r, result);
         if (result->values_dropped > 0)
                 repl_say(r, MESSAGE_WARNING, "%llu %s not shown, because of result_count or result_limit of the policy",
                          (unsigned long long)result->values_dropped, result->values_dropped == 1 ? "result is" : "results are");

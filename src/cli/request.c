@@ -98,6 +98,18 @@ static int add_env(json_t *policy, const struct policy *p)
         return json_object_set(policy, "env", env) < 0 ? -ENOMEM : 0;
 }
 
+static int add_rules(json_t *policy, const struct policy *p)
+{
+        _cleanup_json_ json_t *rules = json_object();
+        int r = 0;
+
+        for (size_t i = 0; i < p->n_rules; i++)
+                r |= json_object_set_new(rules, p->rules[i].name, json_string(rule_action_name(p->rules[i].action)));
+        if (r == 0 && p->n_rules > 0)
+                r = json_object_set(policy, "guard_rules", rules);
+        return r < 0 ? -ENOMEM : 0;
+}
+
 /* A list with commas. Which names there are the server knows. */
 static int add_weaker(json_t *policy, const char *value)
 {
@@ -152,6 +164,8 @@ int request_policy(const struct option_set *set, const struct arguments *a, json
         if (r < 0)
                 return r;
         r = add_env(policy, scratch);
+        if (r == 0)
+                r = add_rules(policy, scratch);
         if (r == 0 && trust)
                 r = request_set_text(policy, "trust", trust, strlen(trust));
         if (r == -EILSEQ)

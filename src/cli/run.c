@@ -170,6 +170,7 @@ static int execute(struct run_request *request, const struct arguments *a, gb_er
         if (r < 0)
                 return r;
         show_init(&show, a, request->policy->timeout_usec, cancel_fd);
+        show.view = (struct findings_view){.code = request->code, .size = request->code_size};
         request->cancel_fd = cancel_fd;
         request->keep_output = show.json;
         request->callbacks = (struct run_callbacks){.started = show_started, .output = show_output, .data = &show};
@@ -228,7 +229,7 @@ static int run_here(const struct option_set *set, const struct arguments *a, boo
         if (r < 0)
                 return r;
         if (served && !p->request.template)
-                run_prepare();
+                run_prepare(true);
         return execute(&p->request, a, err);
 }
 
@@ -263,8 +264,7 @@ int command_run(const struct command *command, const struct arguments *arguments
         if (r == 0 || here) {
                 /* Where templates are warm, what is to be prepared shows later. */
                 bool served = warm_is_served();
-                if (!served)
-                        run_prepare();
+                run_prepare(!served);
                 r = run_here(set, arguments, served, &parts, &err);
                 run_forget();
         }

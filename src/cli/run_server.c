@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "cli/remote.h"
 #include "cli/request.h"
+#include "cli/secrets.h"
 #include "cli/show.h"
 #include "cli/signals.h"
 
@@ -97,6 +98,8 @@ static int make_body(const struct option_set *set, const struct arguments *a, co
         if (r == -EILSEQ)
                 return error_set(err, GB_E_USAGE, EILSEQ,
                                  "code and arguments that go to a server are UTF-8 without NUL; with --embedded the run is done without one");
+        if (r == 0 && (r = secrets_set_request(body, a, q->policy, err)) < 0)
+                return r;
         /* The time is of the run; the rest of its box. */
         json_t *timeout = json_object_get(policy, "timeout");
         if (r == 0 && timeout)
@@ -162,7 +165,7 @@ static bool may_be_done_here(const struct service *s, const struct remote *remot
                (err->code == GB_E_UNAVAILABLE || err->code == GB_E_TOO_LARGE || (err->code == GB_E_DENIED && has_choice(remote->body)));
 }
 
-static int execute(struct service *s, const struct arguments *a, const json_t *body, const struct policy *policy, int stdin_fd, bool *ret_here,
+static int execute(struct service *s, const struct arguments *a, const json_t *body, const struct run_request *request, int stdin_fd, bool *ret_here,
                    gb_error *err)
 {
         _cleanup_show_ struct show show = {0};
@@ -176,6 +179,7 @@ static int execute(struct service *s, const struct arguments *a, const json_t *b
                 return error_set(err, GB_E_INTERNAL, -cancel_fd, "cannot make an eventfd: %s", strerror(-cancel_fd));
         show_init(&show, a, 0, cancel_fd);
         show_waits_not(&show);
+        show.view = (struct findings_view){.code = request->code, .size = request->code_size};
         int r = remote_run(&remote, &last, err);
         signals_stop();
         if (r == 0)
@@ -187,7 +191,7 @@ static int execute(struct service *s, const struct arguments *a, const json_t *b
                 return r;
         }
         remote_result(object, &result);
-        return show_report(&show, &result, policy, TAKE_PTR(object));
+        return show_report(&show, &result, request->policy, TAKE_PTR(object));
 }
 
 int run_on_server(struct service *s, const struct option_set *set, const struct arguments *a, const struct run_request *request, int input_fd,
@@ -202,7 +206,8 @@ int run_on_server(struct service *s, const struct option_set *set, const struct 
         *ret_here = r == -EILSEQ && !s->named;
         if (r < 0)
                 return r;
-        r = execute(s, a, body, request->policy, input.fd, ret_here, err);
+        secrets_warn(body, &s->client.address);
+        r = execute(s, a, body, request, input.fd, ret_here, err);
         if (r >= 0 && input.bytes)
                 (void)lseek(input_fd, 0, SEEK_END); /* it was read */
         return r;

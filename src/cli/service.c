@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "cli/output.h"
+#include "cli/secrets.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -203,7 +204,7 @@ static int begin(struct service *s, const char *method, const char *target, cons
 
 int service_call(struct service *s, const char *method, const char *target, const json_t *body, json_t **ret, gb_error *err)
 {
-        _cleanup_free_ char *text = NULL;
+        _cleanup_wiped_ char *text = NULL;
 
         int r = begin(s, method, target, NULL, body, &text, err);
         if (r == 0)
@@ -224,7 +225,7 @@ int service_answer(struct service *s, json_t **ret, gb_error *err)
 
 int service_stream(struct service *s, const char *method, const char *target, const json_t *body, int cancel_fd, gb_error *err)
 {
-        _cleanup_free_ char *text = NULL;
+        _cleanup_wiped_ char *text = NULL;
 
         int r = begin(s, method, target, "application/x-ndjson", body, &text, err);
         if (r == 0)

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/request.h"
+#include "cli/secrets.h"
 #include "cli/service.h"
 
 #include <errno.h>
@@ -44,6 +45,9 @@ static int make_body(const struct option_set *set, const struct arguments *a, js
                 return error_set(err, GB_E_USAGE, EILSEQ, "names are UTF-8");
         if (r < 0)
                 return service_out_of_memory(err);
+        r = secrets_set_request(body, a, NULL, err);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(body);
         return 0;
 }
@@ -59,6 +63,8 @@ int command_session_create(const struct command *command, const struct arguments
         int r = make_body(&command->options, arguments, &body, &err);
         if (r == 0)
                 r = service_open(&command->options, arguments, &s, &err);
+        if (r == 0)
+                secrets_warn(body, &s.client.address);
         if (r == 0)
                 r = service_call(&s, "POST", "/v1/sessions", body, &session, &err);
         if (r < 0)

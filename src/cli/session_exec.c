@@ -210,7 +210,7 @@ static int report(struct exec *x, struct service *s, const char *run, json_t *la
         return status;
 }
 
-static int run(struct service *s, const struct arguments *a, const json_t *body, int stdin_fd, const char *session, gb_error *err)
+static int run(struct service *s, const struct arguments *a, const json_t *body, const struct source *source, int stdin_fd, const char *session, gb_error *err)
 {
         struct exec x = {0};
         _cleanup_json_ json_t *last = NULL;
@@ -224,6 +224,7 @@ static int run(struct service *s, const struct arguments *a, const json_t *body,
         snprintf(target, sizeof(target), "/v1/sessions/%s/runs", session);
         show_init(&x.show, a, 0, cancel_fd);
         show_waits_not(&x.show);
+        x.show.view = (struct findings_view){.code = source->code, .size = source->size};
         int r = remote_run(&remote, &last, err);
         signals_stop();
         if (r == 0)
@@ -257,6 +258,6 @@ int command_session_exec(const struct command *command, const struct arguments *
         if (r == 0)
                 r = make_body(a, &source, &input, &body, &err);
         if (r == 0)
-                r = run(&s, a, body, input.fd, session, &err);
+                r = run(&s, a, body, &source, input.fd, session, &err);
         return r < 0 ? command_fail(a, &err) : r;
 }

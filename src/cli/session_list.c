@@ -97,6 +97,21 @@ static int write_limits(const json_t *limits, struct buffer *out)
         return r;
 }
 
+/* Modes, and the names of secrets; what a server of before does not tell is left out. */
+static int write_guard(const json_t *session, struct buffer *out)
+{
+        const json_t *policy = json_object_get(session, "policy"), *secrets = json_object_get(session, "secrets"), *name;
+        size_t i;
+
+        int r = add_line(out, "guard", json_member(policy, "guard", NULL));
+        if (r == 0)
+                r = add_line(out, "scrub", json_member(policy, "scrub", NULL));
+        json_array_foreach(secrets, i, name)
+                if (r == 0 && json_is_string(name))
+                        r = add_line(out, i == 0 ? "secrets" : "", json_string_value(name));
+        return r;
+}
+
 static int write_session(const json_t *session, struct buffer *out)
 {
         char age[HUMAN_TEXT_MAX], idle[HUMAN_TEXT_MAX], runs[HUMAN_TEXT_MAX];
@@ -118,6 +133,8 @@ static int write_session(const json_t *session, struct buffer *out)
                 r = add_line(out, "template", json_member(session, "template", "none"));
         if (r == 0)
                 r = add_line(out, "trust", json_member(policy, "trust", NULL));
+        if (r == 0)
+                r = write_guard(session, out);
         if (r == 0)
                 r = add_line(out, "workspace", json_member(json_object_get(session, "workspace"), "kind", NULL));
         if (r == 0)

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/quote.h"
+#include "cli/secrets.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,6 +56,8 @@ int settings_policy(const struct option_set *set, const struct arguments *a, str
                 snprintf(what, sizeof(what), "--%s", use->option.name);
                 r = apply(p, &use->option, use->value, what, err);
         }
+        if (r == 0)
+                r = secrets_read(a, p, err);
         if (r == 0)
                 r = policy_validate(p, err);
         if (r < 0)

@@ -5,8 +5,11 @@
 #include "base/json.h"
 #include "cli/signals.h"
 #include "cli/weaker.h"
+#include "engine/result_values.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,20 +67,55 @@ void show_done(struct show *s)
                 sink_done(&s->sinks[i]);
 }
 
-static void say_verdict(const struct show *s, const struct result *result)
+static void say_on_new_line(struct show *s, enum message_kind kind, const char *format, ...) _printf_(3, 4);
+static void say_on_new_line(struct show *s, enum message_kind kind, const char *format, ...)
 {
-        enum verdict_kind kind = result->verdict.kind;
-        bool terminal = s->sinks[RUN_STDERR].is_terminal;
+        char text[FINDING_TEXT_MAX];
+        va_list ap;
 
-        if (kind == VERDICT_OK || (kind == VERDICT_ERROR && !terminal))
-                return;
-        for (size_t i = 0; terminal && i < ARRAY_SIZE(s->sinks); i++)
+        va_start(ap, format);
+        vsnprintf(text, sizeof(text), format, ap);
+        va_end(ap);
+        /* On a terminal what was printed may have left its line open. */
+        for (size_t i = 0; s->sinks[RUN_STDERR].is_terminal && i < ARRAY_SIZE(s->sinks); i++)
                 if (s->sinks[i].neutralise && s->sinks[i].terminal.in_line) {
                         if (fd_write_all(STDERR_FILENO, "\n", 1) < 0)
                                 return;
                         break;
                 }
-        message_print(MESSAGE_ERROR, "%s: %s", verdict_name(kind), result->verdict.message);
+        for (size_t i = 0; i < ARRAY_SIZE(s->sinks); i++)
+                s->sinks[i].terminal.in_line = false;
+        message_print(kind, "%s", text);
+}
+
+static void say_verdict(struct show *s, const struct result *result)
+{
+        enum verdict_kind kind = result->verdict.kind;
+
+        if (kind != VERDICT_OK && (kind != VERDICT_ERROR || s->sinks[RUN_STDERR].is_terminal))
+                say_on_new_line(s, MESSAGE_ERROR, "%s: %s", verdict_name(kind), result->verdict.message);
+}
+
+static void say_finding(void *data, enum message_kind kind, const char *text)
+{
+        say_on_new_line(data, kind, "%s", text);
+}
+
+/* How it ended, and what was found before and scrubbed while it lasted. The object may be NULL: then the result itself tells. */
+static void say_end(struct show *s, const struct result *result, const json_t *object)
+{
+        _cleanup_json_ json_t *guard = object ? json_incref(json_object_get(object, "guard")) : result->findings ? guard_to_json(result->findings) : NULL;
+        _cleanup_json_ json_t *scrubbed = object ? json_incref(json_object_get(object, "scrubbed")) : scrubbed_to_json(result);
+        bool blocked = result->verdict.kind == VERDICT_BLOCKED;
+
+        s->view.say = say_finding;
+        s->view.data = s;
+        if (blocked)
+                say_verdict(s, result);
+        findings_tell(guard, blocked, &s->view);
+        findings_tell_scrubbed(scrubbed, &s->view);
+        if (!blocked)
+                say_verdict(s, result);
 }
 
 int show_report(struct show *s, const struct result *result, const struct policy *policy, json_t *object)
@@ -107,7 +145,7 @@ int show_report(struct show *s, const struct result *result, const struct policy
         if (!s->quiet && status != STATUS_BROKEN_PIPE) {
                 weaker_warn(&result->controls, policy);
                 if (!s->json && !s->events_wanted)
-                        say_verdict(s, result);
+                        say_end(s, result, json);
         }
         return status;
 }

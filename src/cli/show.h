@@ -6,6 +6,7 @@
 #define CLI_SHOW_H
 
 #include "cli/events.h"
+#include "cli/findings.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "engine/run.h"
@@ -16,6 +17,7 @@ struct show {
         bool json, events_wanted, quiet;
         struct sink sinks[2]; /* by enum run_stream */
         struct events events;
+        struct findings_view view; /* with the code that was run, where it is known */
         uint64_t timeout_usec; /* nobody waits for the reader after this; 0: no end */
 };
 

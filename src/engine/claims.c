@@ -2,6 +2,7 @@
 #include "engine/claims.h"
 
 #include "base/fd.h"
+#include "engine/outlet.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,13 @@ static int scrub_parts(struct claims *c, struct frame_part *parts, size_t n, str
         return r;
 }
 
+/* Not before every frame: at the end of a run there is nothing that could come too late. */
+static void tell_output(struct claims *c)
+{
+        if (c->outlet)
+                outlet_pause(c->outlet);
+}
+
 static const char *take_value(struct claims *c, const struct frame *frame, bool main)
 {
         _cleanup_(scrubbed_done) struct scrubbed scrubbed = {0};
@@ -66,6 +74,7 @@ static const char *take_value(struct claims *c, const struct frame *frame, bool 
         }
         c->count++;
         c->bytes += frame->size;
+        tell_output(c);
         if (c->callbacks->result)
                 c->callbacks->result(c->callbacks->data, c->result->values[c->result->n_values - 1], monotonic_usec() - c->asked_usec);
         return NULL;
@@ -101,6 +110,7 @@ static const char *take_error(struct claims *c, const struct frame *frame)
                         return claims_drop(c, frame);
         }
         c->result->has_error = true;
+        tell_output(c);
         if (c->callbacks->error)
                 c->callbacks->error(c->callbacks->data, e, monotonic_usec() - c->asked_usec);
         return NULL;

@@ -10,6 +10,8 @@
 #include "engine/run.h"
 #include "engine/watch.h"
 
+struct outlet;
+
 /* Called while a run in a session lasts, on the thread of the run. t_usec counts from the request. Any may be
  * NULL. */
 struct session_callbacks {
@@ -25,6 +27,7 @@ struct claims {
         struct result *result;
         const struct policy *policy;
         const struct watch *watch; /* NULL: nothing is scrubbed */
+        struct outlet *outlet; /* what was written before a value or an error is told before it, as far as that may be; NULL: there is none */
         const struct session_callbacks *callbacks;
         uint64_t asked_usec;
         bool main_seen;

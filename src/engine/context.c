@@ -274,7 +274,7 @@ static int run(struct context *c, const struct context_request *q, struct exec *
                 return r;
         x->program = c->program;
         session_say_layout(&result->controls, c->io.ready);
-        struct claims claims = {.result = result, .policy = s->policy, .watch = s->watch, .callbacks = &q->callbacks, .asked_usec = x->asked_usec};
+        struct claims claims = {.result = result, .policy = s->policy, .watch = s->watch, .outlet = &x->outlet, .callbacks = &q->callbacks, .asked_usec = x->asked_usec};
         channel_begin(&c->channel, &claims);
         r = exec_run(x, err);
         result->state_kept = !x->ended;

@@ -207,7 +207,8 @@ static int start_script(struct exec *x, struct channel *c, const struct once_req
         struct program_request request = {
                 .mode = PROGRAM_CONTEXT, .policy = x->session->policy, .language = q->language, .warm = true, .stdin_fd = -1,
         };
-        struct claims claims = {.result = x->result, .policy = x->session->policy, .watch = x->session->watch, .callbacks = x->callbacks, .asked_usec = x->asked_usec};
+        struct claims claims = {.result = x->result, .policy = x->session->policy, .watch = x->session->watch, .outlet = &x->outlet,
+                                .callbacks = x->callbacks, .asked_usec = x->asked_usec};
         char file[SCRIPT_FILE_MAX];
 
         int r = script_path(q->code_name ? q->code_name : q->language->file, file);

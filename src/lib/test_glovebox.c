@@ -40,6 +40,7 @@ static void test_frees_take_null(void **state)
         gb_result_free(NULL);
         gb_session_close(NULL);
         gb_file_list_free(NULL);
+        gb_findings_free(NULL);
         assert_int_equal(gb_context_close(NULL, NULL), 0);
 }
 
@@ -163,6 +164,77 @@ static void test_options_of_other_versions(void **state)
         expect_refused(&newer.o, -EINVAL, "GB_RUN_OPTIONS_INIT");
 }
 
+static void test_secrets(void **state)
+{
+        static const char secret[] = "correct horse battery";
+        gb_policy *policy = NULL;
+        gb_error err = {0};
+
+        assert_int_equal(gb_policy_load(NULL, NULL, &policy, &err), 0);
+        assert_int_equal(gb_policy_add_secret(NULL, "A", secret, sizeof(secret) - 1, NULL, &err), -EINVAL);
+        assert_int_equal(gb_policy_add_secret(policy, "A", NULL, 0, NULL, &err), -EINVAL);
+        assert_int_equal(gb_policy_read_secrets(policy, -1, &err), -EINVAL);
+        assert_int_equal(err.code, GB_E_USAGE);
+        assert_int_equal(gb_policy_add_secret(policy, "A", secret, sizeof(secret) - 1, NULL, &err), 0);
+        assert_int_equal(gb_policy_add_secret(policy, "B", secret, sizeof(secret), "/run/secrets/b", &err), 0); /* with a NUL: any bytes */
+        /* What is refused is told without the value. */
+        assert_true(gb_policy_add_secret(policy, "NO-NAME", secret, sizeof(secret) - 1, NULL, &err) < 0);
+        assert_null(strstr(err.message, secret));
+        assert_true(gb_policy_add_secret(policy, "C", secret, 4, NULL, &err) < 0);
+        assert_null(strstr(err.message, "corr"));
+        assert_true(gb_policy_add_secret(policy, "C", secret, sizeof(secret) - 1, "/etc/c", &err) < 0);
+        assert_null(strstr(err.message, secret));
+        gb_policy_free(policy);
+}
+
+/* Shell code is looked at in this process; Python by the reader, end to end. */
+static void test_guard_check(void **state)
+{
+        static const char token[] = "0123456789-abcdef", leak[] = "echo 0123456789-abcdef";
+        gb_policy *policy = NULL;
+        gb_findings *findings = NULL;
+        gb_finding f;
+        gb_error err = {0};
+
+        assert_int_equal(gb_guard_check(NULL, "bash", "true", GB_CODE_IS_TEXT, &findings, &err), -EINVAL);
+        assert_int_equal(gb_policy_load(NULL, NULL, &policy, &err), 0);
+        assert_int_equal(gb_guard_check(policy, "bash", NULL, 0, &findings, &err), -EINVAL);
+        assert_true(gb_guard_check(policy, "no-such-language", "true", GB_CODE_IS_TEXT, &findings, &err) < 0);
+        assert_null(findings);
+        assert_int_equal(gb_guard_check(policy, "bash", "true", GB_CODE_IS_TEXT, &findings, &err), 0);
+        assert_true(gb_findings_count(findings) == 0 && !gb_findings_is_blocked(findings) && gb_findings_dropped(findings) == 0);
+        assert_int_equal(gb_findings_get(findings, 0, &f), -ERANGE);
+
+        assert_int_equal(gb_guard_check(policy, "bash", "true\ncat ~/.aws/credentials", GB_CODE_IS_TEXT, &findings, &err), 0);
+        assert_true(gb_findings_is_blocked(findings));
+        assert_int_equal(gb_findings_get(findings, 0, &f), 0);
+        assert_string_equal(f.rule, "aws-credentials");
+        assert_string_equal(f.set, "credential-files");
+        assert_string_equal(f.action, "block");
+        assert_true(f.line == 2 && f.column > 1 && f.message[0] && f.remedy[0]);
+        assert_int_equal(gb_findings_get(findings, gb_findings_count(findings), &f), -ERANGE);
+        gb_findings_free(findings);
+
+        /* A secret in the code is remarked, and refused when the policy says so. */
+        assert_int_equal(gb_policy_add_secret(policy, "TOKEN", token, sizeof(token) - 1, NULL, &err), 0);
+        for (int strict = 0; strict < 2; strict++) {
+                findings = NULL;
+                assert_int_equal(gb_policy_set(policy, "scrub", strict ? "strict" : "on", &err), 0);
+                assert_int_equal(gb_guard_check(policy, "bash", leak, sizeof(leak) - 1, &findings, &err), 0);
+                assert_int_equal(gb_findings_get(findings, 0, &f), 0);
+                assert_string_equal(f.rule, "secret-in-code");
+                assert_null(strstr(f.message, token));
+                assert_int_equal(gb_findings_is_blocked(findings), strict);
+                gb_findings_free(findings);
+        }
+        assert_int_equal(gb_policy_set(policy, "guard_rules", "no-such-rule=off", &err), 0);
+        findings = NULL;
+        assert_true(gb_guard_check(policy, "bash", "true", GB_CODE_IS_TEXT, &findings, &err) < 0);
+        assert_non_null(strstr(err.message, "no-such-rule"));
+        assert_null(findings);
+        gb_policy_free(policy);
+}
+
 static void test_policy_not_found(void **state)
 {
         gb_policy *policy = NULL;
@@ -184,6 +256,8 @@ int main(void)
                 cmocka_unit_test(test_missing_arguments),
                 cmocka_unit_test(test_wrong_options),
                 cmocka_unit_test(test_options_of_other_versions),
+                cmocka_unit_test(test_secrets),
+                cmocka_unit_test(test_guard_check),
                 cmocka_unit_test(test_policy_not_found),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,15 +5,14 @@
  * nobody counts any more. */
 #include "server/archive.h"
 
-#include "base/base64.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/quote.h"
-#include "base/utf8.h"
+#include "server/file_names.h"
 #include "server/live.h"
 #include "server/reply.h"
 #include "server/routes.h"
-#include "server/run_object.h"
+#include "server/scrubbing.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -26,7 +25,6 @@
 
 #define PAGE_DEFAULT 100
 #define PAGE_MAX 1000
-#define LAST_USEC 253402300799999999LL /* of the year 9999 */
 
 static const char *session_param(const struct request *r)
 {
@@ -70,71 +68,23 @@ static const char *directory_of(const struct request *r)
         return path ? path : ".";
 }
 
+/* An error about a path, with the secrets of its session. s NULL: it is not known which. */
+static void refuse_with(struct request *r, const struct live_session *s, const char *path, gb_error *err, json_t *details)
+{
+        const struct scrub *scrub = s ? session_scrub(s->session) : NULL;
+
+        file_error_scrub(scrub, path, err);
+        scrubbing_error(r->server->scrubbing, scrub, err);
+        scrubbing_details(r->server->scrubbing, scrub, details);
+        reply_error_with(r, err, NULL, details);
+}
+
+static void refuse(struct request *r, const struct live_session *s, const char *path, gb_error *err)
+{
+        refuse_with(r, s, path, err, NULL);
+}
+
 /* ---- list ---- */
-
-static const char *type_name(mode_t mode)
-{
-        return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "link" : "other";
-}
-
-static json_t *entry_to_json(const struct file_entry *e)
-{
-        size_t size = strlen(e->name), encoded_size;
-        _cleanup_free_ char *encoded = NULL;
-        char mode[8];
-        int64_t modified = e->modified_usec < 1 ? 1 : MIN(e->modified_usec, (int64_t)LAST_USEC);
-
-        snprintf(mode, sizeof(mode), "%04o", (unsigned)(e->mode & 07777));
-        json_t *json = json_pack("{s:o, s:s, s:I, s:s, s:o}", "name", json_readable(e->name, size), "type", type_name(e->mode), "size",
-                                 (json_int_t)MIN(e->size, (uint64_t)INT64_MAX), "mode", mode, "modified_at", time_to_json((uint64_t)modified));
-        if (!json || utf8_is_valid(e->name, size))
-                return json;
-        if (base64_encode(e->name, size, &encoded, &encoded_size) < 0 || json_object_set_new(json, "name_base64", json_stringn(encoded, encoded_size)) < 0) {
-                json_decref(json);
-                return NULL;
-        }
-        return json;
-}
-
-/* A cursor is the last name of its page, in hexadecimal digits. */
-static json_t *cursor_to_json(const char *name)
-{
-        char text[2 * (NAME_MAX + 1) + 1] = "";
-
-        if (!name)
-                return json_null();
-        for (size_t i = 0; i < NAME_MAX && name[i]; i++)
-                snprintf(text + 2 * i, 3, "%02x", (unsigned char)name[i]);
-        return json_string(text);
-}
-
-static int cursor_parse(const char *text, char ret[static NAME_MAX + 1], gb_error *err)
-{
-        size_t size = strlen(text);
-
-        if (size < 2 || size % 2 != 0 || size > 2 * NAME_MAX || strspn(text, "0123456789abcdef") != size)
-                return error_set(err, GB_E_USAGE, EINVAL, "cursor: %s is not the \"next\" of a page", quote(text).text);
-        for (size_t i = 0; i < size / 2; i++) {
-                unsigned byte = 0;
-                (void)sscanf(text + 2 * i, "%2x", &byte);
-                ret[i] = (char)byte;
-        }
-        ret[size / 2] = '\0';
-        return 0;
-}
-
-static json_t *list_to_json(const char *path, const struct file_list *l)
-{
-        _cleanup_json_ json_t *entries = json_array();
-        char checked[HOST_PATH_MAX];
-
-        for (size_t i = 0; i < l->n; i++)
-                if (json_array_append_new(entries, entry_to_json(&l->entries[i])) < 0)
-                        return NULL;
-        if (files_check_path(path, strlen(path), checked, NULL) < 0)
-                return NULL;
-        return json_pack("{s:o, s:O, s:o}", "path", json_readable(checked, strlen(checked)), "entries", entries, "next", cursor_to_json(l->last));
-}
 
 void api_files_list(struct request *r)
 {
@@ -151,15 +101,15 @@ void api_files_list(struct request *r)
         if (e == 0)
                 e = request_query_number(r, "limit", 1, PAGE_MAX, PAGE_DEFAULT, &limit, &err);
         if (e == 0 && cursor)
-                e = cursor_parse(cursor, after, &err);
+                e = file_cursor_parse(cursor, after, &err);
         if (e == 0)
                 e = session_of(r, &s, &files, &err);
         if (e == 0)
                 e = files_list_page(&files, directory_of(r), cursor ? after : NULL, (size_t)limit, &l, &err);
         if (e < 0)
-                reply_error(r, &err);
+                refuse(r, s, directory_of(r), &err);
         else
-                reply_json(r, 200, list_to_json(directory_of(r), l));
+                reply_json(r, 200, file_list_to_json(session_scrub(s->session), directory_of(r), l));
 }
 
 /* ---- out ---- */
@@ -210,7 +160,7 @@ void api_file_get(struct request *r)
 {
         static const char *const none[] = {NULL};
         _cleanup_close_ int fd = -1;
-        const char *path;
+        const char *path = "";
         uint64_t size = 0, until_usec = 0;
         gb_error err = {0};
 
@@ -223,11 +173,13 @@ void api_file_get(struct request *r)
                 e = session_of(r, &s, &files, &err);
                 if (e == 0)
                         e = fd = files_open(&files, path, &size, &err);
-        }
-        if (e < 0) {
+                if (e < 0)
+                        refuse(r, s, path, &err);
+        } else {
                 reply_error(r, &err);
-                return;
         }
+        if (e < 0)
+                return;
         if (begin_bytes(r, "application/octet-stream", (int64_t)MIN(size, (uint64_t)INT64_MAX)) == 0 && send_file(r, fd, size, &until_usec) == 0)
                 (void)reply_end(r);
 }
@@ -281,7 +233,7 @@ void api_file_put(struct request *r)
         _cleanup_live_session_ struct live_session *s = NULL;
         struct put_options o = {0};
         struct files files;
-        const char *path;
+        const char *path = "";
         gb_error err = {0};
 
         int e = read_put(r, &o, &err);
@@ -294,9 +246,10 @@ void api_file_put(struct request *r)
         else if (e == 0)
                 e = put_file(r, s, &files, path, &o, &err);
         if (e < 0)
-                reply_error(r, &err);
+                refuse(r, s, path, &err);
         else
-                reply_json(r, 201, json_pack("{s:s, s:I}", "path", path, "size", (json_int_t)r->body.size));
+                reply_json(r, 201, json_pack("{s:o, s:I}", "path", scrubbed_text(session_scrub(s->session), path, strlen(path), NULL), "size",
+                                             (json_int_t)r->body.size));
 }
 
 void api_file_delete(struct request *r)
@@ -304,7 +257,7 @@ void api_file_delete(struct request *r)
         static const char *const names[] = {"recursive", NULL};
         _cleanup_live_session_ struct live_session *s = NULL;
         struct files files;
-        const char *path;
+        const char *path = "";
         bool recursive = false;
         gb_error err = {0};
 
@@ -318,7 +271,7 @@ void api_file_delete(struct request *r)
         if (e == 0)
                 e = recursive ? files_remove_tree(&files, path, &err) : files_remove(&files, path, &err);
         if (e < 0)
-                reply_error(r, &err);
+                refuse(r, s, path, &err);
         else
                 reply_empty(r, 204);
 }
@@ -396,11 +349,13 @@ void api_archive_get(struct request *r)
                         e = measure(&files, directory_of(r), s->policy->disk_limit_bytes, &skipped, &err);
                 if (e == 0)
                         e = files_walk_new(&files, directory_of(r), &w, &err);
-        }
-        if (e < 0) {
+                if (e < 0)
+                        refuse(r, s, directory_of(r), &err);
+        } else {
                 reply_error(r, &err);
-                return;
         }
+        if (e < 0)
+                return;
         (void)reply_header(r, "Glovebox-Skipped", "%llu", (unsigned long long)skipped);
         if (begin_bytes(r, "application/x-tar", -1) == 0)
                 send_archive(r, w);
@@ -446,7 +401,7 @@ void api_archive_put(struct request *r)
         int fd = e == 0 ? body_fd(&r->body, &own, &err) : e;
         e = fd < 0 ? fd : archive_unpack(s->session, directory_of(r), fd, &totals, entry, &err);
         if (e < 0)
-                reply_error_with(r, &err, NULL, entry && entry[0] ? json_pack("{s:o}", "entry", json_readable(entry, strlen(entry))) : NULL);
+                refuse_with(r, s, entry && entry[0] ? entry : directory_of(r), &err, entry && entry[0] ? json_pack("{s:o}", "entry", json_readable(entry, strlen(entry))) : NULL);
         else
                 reply_json(r, 200, json_pack("{s:I, s:I}", "entries", (json_int_t)totals.entries, "bytes", (json_int_t)totals.bytes));
 }

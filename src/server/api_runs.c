@@ -221,6 +221,8 @@ static void create_from_body(struct request *r, bool in_session)
         f.object = order.body;
         if (status == 0)
                 status = run_order_read(&f, r->server, &r->caller, in_session, &order, &err);
+        fields_wipe_secrets(order.body);
+        request_forget_body(r); /* its hash is known */
         if (status == 0)
                 status = idempotency_look(r, &key, id, &err);
         if (status > 0) {

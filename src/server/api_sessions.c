@@ -11,6 +11,7 @@
 #include "server/idempotency.h"
 #include "server/reply.h"
 #include "server/run_object.h"
+#include "server/scrubbing.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define TTL_MIN_USEC 1000000ULL
 
 static const char *const no_query[] = {NULL};
-static const char *const create_names[] = {"policy", "template", "idle_timeout", "max_lifetime", "workspace", "name", "metadata", NULL};
+static const char *const create_names[] = {"policy", "secrets", "template", "idle_timeout", "max_lifetime", "workspace", "name", "metadata", NULL};
 static const char *const patch_names[] = {"idle_timeout", "max_lifetime", "name", "metadata", NULL};
 
 /* ---- as an object ---- */
@@ -36,8 +37,20 @@ static json_t *seconds(uint64_t usec)
 
 static json_t *policy_to_json(const struct policy *p)
 {
-        return json_pack("{s:s, s:s, s:b, s:o}", "trust", p->trust, "network", p->network_mode == NETWORK_HOST ? "host" : "none", "read_only", p->read_only,
-                         "limits", policy_limits_to_json(p));
+        return json_pack("{s:s, s:s, s:b, s:s, s:s, s:o}", "trust", p->trust, "network", p->network_mode == NETWORK_HOST ? "host" : "none", "read_only",
+                         p->read_only, "guard", watch_mode_name(p->guard), "scrub", watch_mode_name(p->scrub), "limits", policy_limits_to_json(p));
+}
+
+/* Their names. */
+static json_t *secrets_to_json(const struct live_session *s)
+{
+        _cleanup_json_ json_t *names = json_array();
+        const struct policy *p = s->policy;
+
+        for (size_t i = 0; i < p->n_secrets; i++)
+                if (json_array_append_new(names, scrubbed_text(session_scrub(s->session), p->secrets[i].name, strlen(p->secrets[i].name), NULL)) < 0)
+                        return NULL;
+        return TAKE_PTR(names);
 }
 
 static json_t *workspace_to_json(const struct live_session *s, const struct caller *caller)
@@ -76,6 +89,7 @@ static json_t *session_to_json(struct live_session *s, const struct caller *call
         r |= json_object_set_new(o, "state", json_string("ready"));
         r |= set_times(o, s);
         r |= json_object_set_new(o, "policy", policy_to_json(s->policy));
+        r |= json_object_set_new(o, "secrets", secrets_to_json(s));
         r |= json_object_set_new(o, "template", s->template ? json_string(s->template->name) : json_null());
         r |= json_object_set_new(o, "warm", json_boolean(s->warm));
         r |= json_object_set_new(o, "backend", json_string(backend_for(s->policy)->name));
@@ -159,6 +173,8 @@ static int read_create(struct request *r, struct create *c, gb_error *err)
         int s = fields_check(&c->fields, create_names, err);
         if (s == 0)
                 s = fields_policy(&c->fields, r->server->live, &r->caller, &q->policy, err);
+        if (s == 0)
+                s = fields_secrets(&c->fields, q->policy, err);
         if (s == 0)
                 s = fields_template(&c->fields, r->server->templates, q->policy, &q->template, err);
         if (s == 0)
@@ -269,6 +285,7 @@ static void create(struct request *r, struct create *c, const struct journal_key
         if (status < 0) {
                 if (c->request.kept && s->workspace)
                         (void)rmdir(s->workspace);
+                scrubbing_error(r->server->scrubbing, living_secrets_scrub(s->secrets), &err);
                 live_session_end(s, "failed");
                 /* For want of something that comes back: who obeys Retry-After may use the key again. */
                 if (key->key && err.code == GB_E_UNAVAILABLE)
@@ -294,6 +311,8 @@ void api_session_create(struct request *r)
                 status = idempotency_read(r, &key, &err);
         if (status == 0)
                 status = read_create(r, &c, &err);
+        fields_wipe_secrets(c.body);
+        request_forget_body(r); /* its hash is known */
         if (status == 0)
                 status = idempotency_look(r, &key, id, &err);
         if (status > 0)
@@ -397,7 +416,7 @@ static int apply(struct live_session *s, const struct fields *f, const struct pa
         _cleanup_free_ char *name = p->name ? strdup(p->name) : NULL;
         _cleanup_json_ json_t *metadata = p->metadata ? json_deep_copy(p->metadata) : NULL;
 
-        if ((p->name && !name) || (p->metadata && !metadata))
+        if ((p->name && !name) || (p->metadata && !metadata) || live_texts_scrub(session_scrub(s->session), &name, &metadata) < 0)
                 return -ENOMEM;
         pthread_mutex_lock(&s->lock);
         s->idle_usec = p->idle_usec > 0 ? p->idle_usec : s->idle_usec;

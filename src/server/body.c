@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,14 +25,55 @@ static _Atomic uint64_t file_bytes;
 static void memory_done(struct body *b)
 {
         memory_bytes -= b->memory.allocated;
+        if (b->memory.data)
+                explicit_bzero(b->memory.data, b->memory.allocated);
         buffer_done(&b->memory);
+}
+
+/* Twice as much room as there was, and nothing left in the old one. */
+static int memory_grow(struct buffer *m, size_t size)
+{
+        size_t want = MAX(2 * m->allocated, m->size + size + 1);
+
+        if (m->size + size + 1 <= m->allocated || size > m->max - m->size)
+                return 0;
+        want = MAX(want, (size_t)256);
+        char *grown = malloc(want);
+        if (!grown)
+                return -ENOMEM;
+        if (m->data) {
+                memcpy(grown, m->data, m->size + 1);
+                explicit_bzero(m->data, m->allocated);
+        }
+        free(m->data);
+        m->data = grown;
+        m->allocated = want;
+        return 0;
+}
+
+/* It has no name, but its blocks stay on the disk: mostly they have not come there yet, and never will. */
+static void file_wipe(const struct body *b)
+{
+        static const char zeros[FILE_PIECE_BYTES];
+
+        for (uint64_t at = 0; at < b->size;) {
+                ssize_t n = pwrite(b->fd, zeros, (size_t)MIN((uint64_t)sizeof(zeros), b->size - at), (off_t)at);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n <= 0)
+                        return;
+                at += (uint64_t)n;
+        }
 }
 
 void body_done(struct body *b)
 {
         memory_done(b);
+        if (b->fd >= 0 && b->secret)
+                file_wipe(b);
         if (b->fd >= 0)
                 file_bytes -= b->size;
+        b->secret = false;
         b->fd = safe_close(b->fd);
         b->size = 0;
 }
@@ -100,7 +142,9 @@ int body_add(struct body *b, const char *directory, const void *bytes, size_t si
 
         if (b->fd < 0) {
                 size_t before = b->memory.allocated;
-                r = memory_bytes + size > BODIES_MEMORY_MAX ? -EFBIG : buffer_add(&b->memory, bytes, size);
+                r = memory_bytes + size > BODIES_MEMORY_MAX ? -EFBIG : memory_grow(&b->memory, size);
+                if (r == 0)
+                        r = buffer_add(&b->memory, bytes, size);
                 memory_bytes += b->memory.allocated - before;
                 if (r == -ENOMEM)
                         return error_set(err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for the body of the request");

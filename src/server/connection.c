@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "server/body.h"
 #include "server/dispatch.h"
-#include "server/guard.h"
+#include "server/gate.h"
 #include "server/metrics.h"
 #include "server/server.h"
 

@@ -88,7 +88,7 @@ struct loop {
         int wake_fd, reserve_fd;
         struct loop_listener *listeners;
         struct connection *oldest, *newest;
-        struct guard *guard;
+        struct gate *gate;
         pthread_t thread;
         size_t head_bytes;  /* of all heads that come */
         uint64_t stop_usec; /* when it ends whatever waits; 0: not stopping */

@@ -10,7 +10,7 @@
 #include "http/uri.h"
 #include "server/body.h"
 #include "server/connection.h"
-#include "server/guard.h"
+#include "server/gate.h"
 #include "server/metrics.h"
 #include "server/reply.h"
 #include "server/reply_state.h"
@@ -234,7 +234,7 @@ static int admit(struct request *r, struct http_parser *parser, const char **ret
         char allow[ROUTE_ALLOW_MAX];
         gb_error route_error = {0};
 
-        int k = guard_check_names(r, ret_origin, err);
+        int k = gate_check_names(r, ret_origin, err);
         if (k < 0)
                 return k;
         allow_origin(r, *ret_origin);
@@ -242,7 +242,7 @@ static int admit(struct request *r, struct http_parser *parser, const char **ret
                 return 0;
         int found = route_find(http_message_method(r->message), r->target, &r->route, r->params, allow, &route_error);
         if (found < 0 || !(r->route->flags & ROUTE_OPEN)) {
-                k = guard_check_caller(r, err);
+                k = gate_check_caller(r, err);
                 if (k < 0)
                         return k;
         }

@@ -44,6 +44,15 @@ int fields_words(struct fields *f, const char *key, size_t max, char ***ret, gb_
 
 /* `policy`: the caller's own copy, checked. */
 int fields_policy(struct fields *f, struct live *l, const struct caller *caller, struct policy **ret, gb_error *err);
+/* Whether what the caller wants of the guard and the scrubber is as strict as the level has it, or more. GB_E_DENIED names the key. */
+int fields_guard_check(struct fields *f, const struct policy *level, const struct policy *p, gb_error *err);
+/* `guard_rules` and `guard_imports` of a policy. */
+int fields_guard_rules(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
+int fields_guard_imports(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
+/* `secrets`, into the policy. */
+int fields_secrets(struct fields *f, struct policy *p, gb_error *err);
+/* Wipes their values in a body that was read, good or not: it may live for as long as a run. */
+void fields_wipe_secrets(json_t *body);
 /* `template`: the default one when it is absent, NULL for null. */
 int fields_template(struct fields *f, const struct templates *all, const struct policy *policy, const struct template **ret, gb_error *err);
 /* `workspace`: "private", "kept", or {"path": ...}. A directory of the host: *ret_path, borrowed. */

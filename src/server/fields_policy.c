@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The policy of a request: that of a trust level of the server's file, with what the caller wants otherwise. Values take the same way as those of
- * flags: as text, through policy_set(). What reaches the host (mounts, its network) or weakens a box is for callers through
+ * flags: as text, through policy_set(). What reaches the host (mounts, its network), weakens a box, or looks at code less strictly is for callers through
  * the unix socket, who could do all that themselves. */
 #include "server/fields.h"
 
@@ -141,6 +141,10 @@ static int set_key(struct fields *f, struct policy *p, const struct caller *call
                 return set_env(f, p, value, err);
         if (strcmp(key, "mounts") == 0 || strcmp(key, "allow_weaker") == 0)
                 return set_list(f, p, key, value, err);
+        if (strcmp(key, "guard_rules") == 0)
+                return fields_guard_rules(f, p, value, err);
+        if (strcmp(key, "guard_imports") == 0)
+                return fields_guard_imports(f, p, value, err);
         if (!o)
                 return fields_unknown(f, key, NULL, err);
         return set_option(f, p, o, value, err);
@@ -235,6 +239,8 @@ int fields_policy(struct fields *f, struct live *l, const struct caller *caller,
                 r = check_output(&inner, p, err);
                 if (r == 0)
                         r = check_choice(&inner, live_config(l), level, p, err);
+                if (r == 0 && !caller->local)
+                        r = fields_guard_check(&inner, level, p, err);
                 if (r == 0)
                         r = policy_validate(p, err);
         }

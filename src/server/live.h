@@ -34,7 +34,8 @@ struct live_session {
         char id[JOURNAL_ID_MAX]; /* the API's, made before the box: journalled first */
         char tenant[TENANT_NAME_MAX];
         struct session *session; /* NULL while it is opened: nobody finds it then */
-        struct policy *policy; /* its own */
+        struct policy *policy; /* its own, with its secrets */
+        struct living_secrets *secrets; /* scrubbing.h */
         const struct template *template; /* borrowed from the server's table; NULL: none */
         char *workspace;       /* directory of the host; NULL: private */
         bool one_shot;         /* the box of a single run: not listed, not found by id */
@@ -125,6 +126,8 @@ struct live_session_request {
 int live_session_new(struct live *l, const struct live_session_request *q, struct live_session **ret, gb_error *err);
 /* Builds the box. When this fails the session has ended. */
 int live_session_open(struct live_session *s, gb_error *err);
+/* What people have said of one, without secrets. *name and *metadata may be NULL, and are replaced where something was found. 0 or -ENOMEM. */
+int live_texts_scrub(const struct scrub *scrub, char **name, json_t **metadata);
 /* Ends it, unless somebody else has done that, and waits until its box is gone. The caller's reference is given up. why: see journal.h; NULL: nothing is
  * journalled, there never was one. */
 void live_session_end(struct live_session *s, const char *why);

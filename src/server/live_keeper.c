@@ -31,7 +31,7 @@
 
 /* ---- watches ---- */
 
-uint64_t watch_add(struct live *l, int fd, struct live_session *session, struct live_run *run, bool cancel)
+uint64_t live_watch_add(struct live *l, int fd, struct live_session *session, struct live_run *run, bool cancel)
 {
         struct live_watch *w = calloc(1, sizeof(*w));
 
@@ -50,7 +50,7 @@ uint64_t watch_add(struct live *l, int fd, struct live_session *session, struct 
         return w->serial;
 }
 
-void watch_remove(struct live *l, uint64_t serial)
+void live_watch_remove(struct live *l, uint64_t serial)
 {
         for (struct live_watch **at = &l->watches; *at; at = &(*at)->next)
                 if ((*at)->serial == serial) {
@@ -66,7 +66,7 @@ void watch_remove(struct live *l, uint64_t serial)
 uint64_t live_watch_client(struct live *l, int fd, struct live_run *r, bool cancel)
 {
         live_lock(l);
-        uint64_t serial = fd >= 0 ? watch_add(l, fd, NULL, r, cancel) : 0;
+        uint64_t serial = fd >= 0 ? live_watch_add(l, fd, NULL, r, cancel) : 0;
         live_unlock(l);
         return serial;
 }
@@ -76,7 +76,7 @@ void live_unwatch(struct live *l, uint64_t watch)
         if (watch == 0)
                 return;
         live_lock(l);
-        watch_remove(l, watch);
+        live_watch_remove(l, watch);
         live_unlock(l);
 }
 
@@ -166,6 +166,7 @@ static void end_done(struct journal_end *end)
         free((char *)(uintptr_t)end->result);
         free((char *)(uintptr_t)end->peaks);
         free((char *)(uintptr_t)end->controls);
+        free((char *)(uintptr_t)end->more);
         *end = (struct journal_end){0};
 }
 
@@ -185,7 +186,7 @@ void live_end_later(struct live_run *r, const struct journal_end *end)
         memcpy(e->run, r->id, sizeof(e->run));
         e->end = (struct journal_end){
                 .verdict = copy(end->verdict), .event = copy(end->event), .result = copy(end->result), .peaks = copy(end->peaks),
-                .controls = copy(end->controls), .t_usec = end->t_usec,
+                .controls = copy(end->controls), .more = copy(end->more), .t_usec = end->t_usec,
         };
         if (!e->end.event || !e->end.result || (end->verdict && !e->end.verdict))
                 end_done(&e->end);
@@ -276,7 +277,7 @@ void keeper_stop(struct live *l)
                 later_free(e);
         }
         while (l->watches)
-                watch_remove(l, l->watches->serial);
+                live_watch_remove(l, l->watches->serial);
         l->epoll = safe_close(l->epoll);
         l->wake = safe_close(l->wake);
 }

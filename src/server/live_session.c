@@ -9,11 +9,13 @@
 
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "image/choose.h"
 #include "server/live_table.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/scrubbing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,10 +81,13 @@ int live_session_new(struct live *l, const struct live_session_request *q, struc
         }
         fill(s, l, q);
         s->policy = q->policy;
+        int r = scrubbing_add(l->server->scrubbing, s->policy, &s->secrets, err);
         s->memory_bytes = memory_of(q->policy, !q->workspace && !q->kept);
         struct admission_counts wanted = {.sessions = 1, .memory_bytes = s->memory_bytes};
-        int r = copy_texts(s, q) < 0 ? error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory")
-                                     : admission_take(l->admission, s->tenant, &wanted, &s->reservation, err);
+        if (r == 0 && copy_texts(s, q) < 0)
+                r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        if (r == 0)
+                r = admission_take(l->admission, s->tenant, &wanted, &s->reservation, err);
         if (r < 0) {
                 session_free(s);
                 return r;
@@ -107,6 +112,7 @@ int live_session_new(struct live *l, const struct live_session_request *q, struc
 void session_free(struct live_session *s)
 {
         admission_release(&s->reservation);
+        scrubbing_remove(s->live->server->scrubbing, s->secrets);
         policy_free(s->policy);
         free(s->workspace);
         free(s->name);
@@ -114,6 +120,46 @@ void session_free(struct live_session *s)
         json_decref(s->metadata);
         pthread_mutex_destroy(&s->lock);
         free(s);
+}
+
+static int scrub_texts_of(const struct scrub *scrub, json_t *object)
+{
+        const char *key;
+        json_t *value;
+        void *next;
+
+        json_object_foreach_safe(object, next, key, value) {
+                bool in_key = false, in_value = false;
+                _cleanup_json_ json_t *name = scrubbed_text(scrub, key, strlen(key), &in_key);
+                _cleanup_json_ json_t *text = scrubbed_text(scrub, json_string_value(value), json_string_length(value), &in_value);
+                if (!name || !text)
+                        return -ENOMEM;
+                if (!in_key && !in_value)
+                        continue;
+                if (in_key)
+                        (void)json_object_del(object, key);
+                if (json_object_set(object, json_string_value(name), text) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+int live_texts_scrub(const struct scrub *scrub, char **name, json_t **metadata)
+{
+        bool found = false;
+
+        if (!scrub)
+                return 0;
+        _cleanup_json_ json_t *text = *name ? scrubbed_text(scrub, *name, strlen(*name), &found) : NULL;
+        if (*name && !text)
+                return -ENOMEM;
+        if (found) {
+                free(*name);
+                *name = strdup(json_string_value(text));
+                if (!*name)
+                        return -ENOMEM;
+        }
+        return *metadata ? scrub_texts_of(scrub, *metadata) : 0;
 }
 
 static int open_box(struct live_session *s, struct session **ret, gb_error *err)
@@ -142,6 +188,10 @@ int live_session_open(struct live_session *s, gb_error *err)
         struct session *box = NULL;
 
         int r = open_box(s, &box, err);
+        if (r == 0 && live_texts_scrub(session_scrub(box), &s->name, &s->metadata) < 0) {
+                session_close(TAKE_PTR(box));
+                r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        }
         live_lock(l);
         if (r < 0 && err)
                 s->error = *err;
@@ -154,7 +204,7 @@ int live_session_open(struct live_session *s, gb_error *err)
                 r = error_set(err, GB_E_UNAVAILABLE, ESHUTDOWN, "the session was ended before it was opened");
         else if (r == 0) {
                 s->state = LIVE_READY;
-                s->watch = watch_add(l, session_event_fd(box), s, NULL, false);
+                s->watch = live_watch_add(l, session_event_fd(box), s, NULL, false);
         }
         pthread_cond_broadcast(&l->changed);
         live_unlock(l);
@@ -179,7 +229,7 @@ bool session_take_out(struct live_session *s, const char *why, bool cancel)
         s->state = LIVE_ENDED;
         s->end = why;
         s->ended = true;
-        watch_remove(l, s->watch);
+        live_watch_remove(l, s->watch);
         s->watch = 0;
         for (size_t i = 0; cancel && i < LIVE_BUCKETS; i++)
                 for (struct live_run *r = l->runs[i]; r; r = r->next)

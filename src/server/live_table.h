@@ -58,7 +58,7 @@ void live_unlock(struct live *l);
 int keeper_start(struct live *l, gb_error *err);
 void keeper_stop(struct live *l);
 /* With the lock. 0: it cannot be watched. */
-uint64_t watch_add(struct live *l, int fd, struct live_session *session, struct live_run *run, bool cancel);
-void watch_remove(struct live *l, uint64_t serial);
+uint64_t live_watch_add(struct live *l, int fd, struct live_session *session, struct live_run *run, bool cancel);
+void live_watch_remove(struct live *l, uint64_t serial);
 
 #endif

@@ -22,10 +22,15 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Of a message before it is cut: half a secret is not known for one. */
+#define LOG_TEXT_MAX (4 * LOG_LINE_MAX)
+
 static struct {
         int fd;
         bool json, socket, blocks;
         _Atomic uint64_t dropped, told; /* told: of those, what a line has said already */
+        log_scrubber *scrubber;
+        void *scrubber_data;
 } sink = {.fd = STDERR_FILENO, .blocks = true};
 
 static const char *const level_names[] = {[LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARNING] = "warning", [LOG_LEVEL_INFO] = "info"};
@@ -46,6 +51,12 @@ void log_open(bool json)
                 return;
         sink.fd = fd;
         sink.blocks = false;
+}
+
+void log_scrub_by(log_scrubber *scrubber, void *data)
+{
+        sink.scrubber = scrubber;
+        sink.scrubber_data = data;
 }
 
 uint64_t log_dropped(void)
@@ -134,13 +145,16 @@ static void write_line(enum log_level level, const char *event, const char *mess
 
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
-        char message[LOG_LINE_MAX];
+        char message[LOG_TEXT_MAX];
         int saved = errno;
 
         va_list ap;
         va_start(ap, format);
         vsnprintf(message, sizeof(message), format, ap);
         va_end(ap);
+        if (sink.scrubber)
+                sink.scrubber(sink.scrubber_data, message, sizeof(message));
+        message[LOG_LINE_MAX - 1] = '\0';
         uint64_t dropped = atomic_load(&sink.dropped), told = atomic_load(&sink.told);
         if (dropped > told && atomic_compare_exchange_strong(&sink.told, &told, dropped)) {
                 char lost[64];

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "server/connection.h"
 #include "server/dispatch.h"
-#include "server/guard.h"
+#include "server/gate.h"
 #include "server/metrics.h"
 #include "server/server.h"
 #include "server/workers.h"
@@ -44,11 +44,11 @@ int loop_new(struct server *server, struct loop **ret, gb_error *err)
         l->thread = pthread_self();
         pthread_mutex_init(&l->lock, NULL);
         l->uid = getuid();
-        l->guard = guard_new();
+        l->gate = gate_new();
         l->base = event_base_new();
         l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (!l->guard || !l->base || l->wake_fd < 0 || l->reserve_fd < 0)
+        if (!l->gate || !l->base || l->wake_fd < 0 || l->reserve_fd < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot make the loop: %s", strerror(errno));
         l->wake_event = event_new(l->base, l->wake_fd, EV_READ | EV_PERSIST, on_wake, l);
         l->stop_timer = evtimer_new(l->base, on_stop_timer, l);
@@ -87,7 +87,7 @@ void loop_free(struct loop *l)
                 event_base_free(l->base);
         safe_close(l->wake_fd);
         safe_close(l->reserve_fd);
-        guard_free(l->guard);
+        gate_free(l->gate);
         pthread_mutex_destroy(&l->lock);
         if (l->server->loop == l)
                 l->server->loop = NULL;

@@ -41,10 +41,13 @@ static const char *const verdicts[] = {
         "none", /* nothing was run */
 };
 
+static const char *const actions[] = {"log", "warn", "block"};
+
 struct metrics {
         _Atomic int64_t numbers[METRICS_NUMBERS];
         _Atomic uint64_t journal_failed_usec; /* CLOCK_MONOTONIC: the last time; 0: never */
         _Atomic uint64_t runs[ARRAY_SIZE(verdicts)];
+        _Atomic uint64_t findings[ARRAY_SIZE(actions)];
         struct histogram run_took;
         struct route_metrics routes[]; /* n_routes, and one for requests without a route */
 };
@@ -127,6 +130,13 @@ void metrics_run(struct metrics *m, const char *verdict, uint64_t took_usec)
                 observe(&m->run_took, took_usec);
 }
 
+void metrics_finding(struct metrics *m, const char *action)
+{
+        for (size_t i = 0; m && i < ARRAY_SIZE(actions); i++)
+                if (strcmp(actions[i], action) == 0)
+                        count(&m->findings[i], 1);
+}
+
 /* ---- the text ---- */
 
 static const struct {
@@ -142,6 +152,7 @@ static const struct {
         [METRICS_UNAVAILABLE] = {"glovebox_unavailable_total", "Requests refused because the server had as much as it can bear."},
         [METRICS_SESSIONS] = {"glovebox_sessions_opened_total", "Sessions that were opened."},
         [METRICS_JOURNAL_ERRORS] = {"glovebox_journal_errors_total", "Writes to the journal that failed."},
+        [METRICS_SCRUBBED] = {"glovebox_scrubbed_total", "Secrets that were taken out of what runs gave."},
         [METRICS_CONNECTIONS] = {"glovebox_connections", "Connections now."},
 };
 
@@ -219,6 +230,10 @@ static int add_runs(struct buffer *b, const struct metrics *m)
 
         for (size_t i = 0; i < ARRAY_SIZE(verdicts) && r == 0; i++)
                 r = buffer_printf(b, "glovebox_runs_total{verdict=\"%s\"} %" PRIu64 "\n", verdicts[i], get(&m->runs[i]));
+        if (r == 0)
+                r = add_head(b, "glovebox_guard_findings_total", "counter", "What rules found in the code of runs, by what was done about it.");
+        for (size_t i = 0; i < ARRAY_SIZE(actions) && r == 0; i++)
+                r = buffer_printf(b, "glovebox_guard_findings_total{action=\"%s\"} %" PRIu64 "\n", actions[i], get(&m->findings[i]));
         if (r == 0)
                 r = add_head(b, "glovebox_run_duration_seconds", "histogram", "From the request of a run to its end.");
         return r < 0 ? r : add_histogram(b, "glovebox_run_duration_seconds", "", &m->run_took);

@@ -27,6 +27,7 @@ enum metrics_number {
         METRICS_UNAVAILABLE,   /* 503 of admission */
         METRICS_SESSIONS,      /* that were opened */
         METRICS_JOURNAL_ERRORS,
+        METRICS_SCRUBBED,      /* secrets in what came out of runs */
         METRICS_CONNECTIONS,   /* this one goes up and down */
         METRICS_NUMBERS,
 };
@@ -44,6 +45,8 @@ bool metrics_is_degraded(const struct metrics *m);
 
 /* A request that was answered; took_usec from its first byte to the last of the answer. route NULL: there was none for it. */
 void metrics_request(struct metrics *m, const struct route *route, int status, uint64_t took_usec);
+/* What was found in code, by action ("warn"). */
+void metrics_finding(struct metrics *m, const char *action);
 /* A run that has ended: the name of its verdict. NULL: nothing was run. */
 void metrics_run(struct metrics *m, const char *verdict, uint64_t took_usec);
 

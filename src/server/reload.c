@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "base/quote.h"
+#include "guard/rules.h"
 #include "server/log.h"
 #include "server/loop.h"
 #include "server/notify.h"
@@ -13,8 +14,10 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <openssl/ssl.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -59,6 +62,85 @@ int serve_join_loop(struct serve *s, gb_error *err)
         return 0;
 }
 
+/* ---- rules ---- */
+
+/* Compiling them can take many seconds, in which main has to hear of signals: a thread does it. It knows nothing of the server, and outlives it if it must. */
+struct rules_reading {
+        int tell; /* a pipe: this struct's address, at the end */
+        int result;
+        gb_error error;
+};
+
+static void *read_rules(void *data)
+{
+        struct rules_reading *reading = data;
+        _cleanup_close_ int tell = reading->tell;
+
+        reading->result = rules_reload(&reading->error);
+        if (write(tell, &reading, sizeof(reading)) != sizeof(reading))
+                free(reading);
+        return NULL;
+}
+
+static void begin_rules(struct serve *s)
+{
+        struct rules_reading *reading = calloc(1, sizeof(*reading));
+        int pair[2] = {-1, -1};
+        pthread_attr_t detached;
+        pthread_t thread;
+
+        if (s->rules_told >= 0) {
+                s->rules_again = true;
+                free(reading);
+                return;
+        }
+        pthread_attr_init(&detached);
+        pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+        if (reading && pipe2(pair, O_CLOEXEC) == 0) {
+                reading->tell = pair[1];
+                if (pthread_create(&thread, &detached, read_rules, reading) == 0) {
+                        s->rules_told = pair[0];
+                        pthread_attr_destroy(&detached);
+                        return;
+                }
+        }
+        pthread_attr_destroy(&detached);
+        safe_close(pair[0]);
+        safe_close(pair[1]);
+        free(reading);
+        log_error("rules", "cannot be read again: there is no memory, or no thread; the old ones stay");
+}
+
+/* Sessions that live keep those that they have. */
+void serve_take_rules(struct serve *s)
+{
+        struct rules_reading *told = NULL;
+        gb_error err = {.code = GB_E_INTERNAL, .message = "they could not be read"};
+        int r = -EIO;
+
+        if (read(s->rules_told, &told, sizeof(told)) == sizeof(told)) {
+                err = told->error;
+                r = told->result;
+                free(told);
+        }
+        s->rules_told = safe_close(s->rules_told);
+        if (r == 0) {
+                r = serve_check_rules(&s->server, &err);
+                if (r < 0)
+                        rules_reload_undo();
+        }
+        if (r < 0)
+                log_error("rules", "%s; the old ones stay", err.message);
+        else
+                log_info("rules", "were read again");
+        if (s->rules_again) {
+                s->rules_again = false;
+                begin_rules(s);
+        }
+}
+
+/* ---- both ---- */
+
 void serve_reload(struct serve *s)
 {
         static const uint64_t one = 1;
@@ -66,6 +148,7 @@ void serve_reload(struct serve *s)
         gb_error err = {0};
         SSL_CTX *next = NULL;
 
+        begin_rules(s);
         if (!s->tls) {
                 log_info("reload", "SIGHUP: there is no certificate to read again; tokens are always read anew");
                 return;
@@ -87,4 +170,5 @@ void serve_leave_loop(struct serve *s)
                 event_free(TAKE_PTR(s->reload_event));
         SSL_CTX_free(atomic_exchange(&s->next_tls, NULL));
         s->reload = safe_close(s->reload);
+        s->rules_told = safe_close(s->rules_told);
 }

@@ -3,10 +3,10 @@
 
 #include "base/json.h"
 #include "base/limits.h"
-#include "base/utf8.h"
 #include "http/message.h"
 #include "server/connection.h"
 #include "server/reply_state.h"
+#include "server/scrubbing.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -177,37 +177,28 @@ static const char *hint_of(int code)
         }
 }
 
-/* Messages are cut at their end, and may quote what a client sent: text in any case. */
-static json_t *text_of(const char *message)
-{
-        _cleanup_buffer_ struct buffer text = {0};
-        size_t size = strlen(message);
-
-        if (utf8_is_valid(message, size))
-                return json_stringn(message, size);
-        buffer_init(&text, 3 * size);
-        if (utf8_replace(&text, message, size) < 0)
-                return NULL;
-        return json_stringn(text.data, text.size);
-}
-
 json_t *reply_error_object(const gb_error *err, const char *hint, json_t *details)
 {
         int code = err->code > 0 ? err->code : GB_E_INTERNAL;
 
         if (!hint)
                 hint = is_absent(err) ? "it is not the server that is full: the message says what is missing" : hint_of(code);
-        return json_pack("{s:{s:s, s:o, s:s, s:o}}", "error", "code", error_code_name(code), "message", text_of(err->message), "hint", hint,
-                         "details", details ? details : json_object());
+        /* Messages are cut at their end, and may quote what a client sent: text in any case. */
+        return json_pack("{s:{s:s, s:o, s:s, s:o}}", "error", "code", error_code_name(code), "message",
+                         scrubbed_text(NULL, err->message, strlen(err->message), NULL), "hint", hint, "details", details ? details : json_object());
 }
 
-static void send_error(struct request *r, int status, const gb_error *err, const char *hint, json_t *details)
+static void send_error(struct request *r, int status, const gb_error *error, const char *hint, json_t *details)
 {
+        gb_error scrubbed = *error, *err = &scrubbed;
+
         if (r->reply->status) {
                 json_decref(details);
                 return;
         }
         (void)json_lacked_memory(); /* it may be what this is about */
+        scrubbing_error(r->server->scrubbing, NULL, err);
+        scrubbing_details(r->server->scrubbing, NULL, details);
         if (err->code == GB_E_QUOTA || (err->code == GB_E_UNAVAILABLE && !is_absent(err)))
                 (void)reply_header(r, "Retry-After", "1");
         if (err->code == GB_E_UNAUTHORIZED)

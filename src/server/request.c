@@ -201,8 +201,13 @@ static int scan_memory(const struct buffer *memory, gb_error *err)
         return r < 0 ? r : json_scan_end(&scan, err);
 }
 
-static int load_error(const json_error_t *why, gb_error *err)
+/* What is wrong, without what stands there: that may be a secret. */
+static int load_error(json_error_t *why, gb_error *err)
 {
+        char *near = strstr(why->text, " near '");
+
+        if (near)
+                *near = '\0';
         switch (json_error_code(why)) {
         case json_error_out_of_memory:
                 return error_set(err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for the body");
@@ -259,7 +264,13 @@ static int load_file(struct request *r, json_t **ret, gb_error *err)
                 return error_set(err, GB_E_UNAVAILABLE, errno, "there is no memory for the body");
         k = load(bytes, (size_t)body->size, ret, err);
         munmap(bytes, (size_t)body->size);
+        body->secret = k < 0 || json_object_get(*ret, "secrets");
         return k;
+}
+
+void request_forget_body(struct request *r)
+{
+        body_done(&r->body);
 }
 
 int request_json(struct request *r, bool may_be_empty, json_t **ret, gb_error *err)

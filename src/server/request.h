@@ -31,11 +31,12 @@ struct caller {
 /* What the client wants to read, by Accept: the first of its types that we write. */
 enum answer_kind { ANSWER_JSON, ANSWER_SSE, ANSWER_NDJSON, ANSWER_OTHER };
 
-/* A body: in memory as long as it is small, else in an unlinked file. */
+/* A body: in memory as long as it is small, else in an unlinked file. Memory is wiped, and so is a file when it may have a secret in it. */
 struct body {
         struct buffer memory;
         int fd; /* -1: in memory */
         uint64_t size;
+        bool secret; /* the file is written over before it is closed */
 };
 
 struct request {
@@ -64,6 +65,9 @@ int request_query_bool(const struct request *r, const char *name, bool *ret, gb_
 
 /* The body as a JSON object: content type, UTF-8, depth (JSON_DEPTH_MAX), no key twice. An empty body is an empty object when that is allowed. */
 int request_json(struct request *r, bool may_be_empty, json_t **ret, gb_error *err);
+
+/* What was in the body is not needed any more: it is wiped, and has no size. */
+void request_forget_body(struct request *r);
 
 /* For bytes that become JSON, or come from it, when they are many: GB_E_UNAVAILABLE when there are as many as may be in memory at a time. Given back with the request. */
 int request_reserve(struct request *r, uint64_t size, gb_error *err);

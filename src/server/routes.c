@@ -35,6 +35,8 @@ const struct route routes[] = {
         {"GET", SESSION "/archive", SCOPE_READ, ROUTE_DRAINING, api_archive_get},
         {"PUT", SESSION "/archive", SCOPE_RUN, ROUTE_BYTES, api_archive_put},
 
+        {"POST", "/v1/guard/check", SCOPE_RUN, 0, api_guard_check},
+
         {"GET", "/v1/stats", SCOPE_READ, ROUTE_STREAMS | ROUTE_DRAINING, api_stats},
         {"GET", "/v1/info", 0, ROUTE_DRAINING, api_info},
         {"GET", "/v1/policies", SCOPE_READ, ROUTE_DRAINING, api_policies},

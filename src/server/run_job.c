@@ -16,10 +16,12 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "engine/watch.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/reply.h"
 #include "server/run_files.h"
+#include "server/scrubbing.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -315,6 +317,32 @@ static void let_go(struct run_job *job, struct result *result)
         buffer_done(&result->err);
 }
 
+/* What the audit has of the guard: which rules found something, where, and how many secrets were taken out; NULL: nothing of all that. */
+static char *audit_guard(const struct result *result)
+{
+        const struct guard_findings *f = result->findings;
+        _cleanup_json_ json_t *o = json_object(), *list = json_array();
+
+        if (!f && result->scrubbed.total == 0)
+                return NULL;
+        for (size_t i = 0; f && i < MIN(f->n, (size_t)AUDIT_FINDINGS_MAX); i++) {
+                const struct guard_finding *row = &f->rows[i];
+                (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "rule", row->rule, "set", row->set, "action", guard_action_name(row->action),
+                                                            "line", row->line > 0 ? json_integer(row->line) : json_null(), "column",
+                                                            row->line > 0 ? json_integer(row->column) : json_null()));
+        }
+        (void)json_object_set(o, "findings", list);
+        (void)json_object_set_new(o, "scrubbed", json_integer((json_int_t)result->scrubbed.total));
+        return dump(o);
+}
+
+static void count_guard(struct metrics *m, const struct result *result)
+{
+        for (size_t i = 0; result->findings && i < result->findings->n; i++)
+                metrics_finding(m, guard_action_name(result->findings->rows[i].action));
+        metrics_add(m, METRICS_SCRUBBED, (int64_t)result->scrubbed.total);
+}
+
 static void end_result(struct run_job *job, struct result *result)
 {
         _cleanup_json_ json_t *record = NULL, *whole = NULL;
@@ -324,6 +352,7 @@ static void end_result(struct run_job *job, struct result *result)
         let_go(job, result);
         whole = make_result(job, result, &record);
         _cleanup_free_ char *text = dump(record), *peaks = dump(json_object_get(record, "peaks")), *controls = dump(json_object_get(record, "controls"));
+        _cleanup_free_ char *guard = audit_guard(result);
         leave(job); /* first: when somebody hears of the end, nothing of it lives */
         if (!text) {
                 gb_error err;
@@ -333,13 +362,14 @@ static void end_result(struct run_job *job, struct result *result)
         }
         struct journal_end end = {
                 .verdict = verdict_name(result->verdict.kind), .event = text, .result = text, .peaks = peaks, .controls = controls,
-                .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
+                .more = guard, .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
         };
         job->status = write_end(job, &end, &job->error);
         /* It was run: who is told to try again, and gets his key back, would run it twice. */
         if (job->status < 0 && job->error.code == GB_E_UNAVAILABLE)
                 job->error.code = GB_E_LOST;
         metrics_run(job->server->metrics, end.verdict, result->facts.wall_usec);
+        count_guard(job->server->metrics, result);
         if (job->status == 0 && job->keep_result)
                 job->result = TAKE_PTR(whole);
 }
@@ -353,7 +383,7 @@ static int run_fresh(struct run_job *job, uint64_t asked_usec, struct result **r
                 .language = o->language, .code_name = o->name, .code = o->code, .code_size = o->code_size, .args = o->args,
                 .stdin_fd = o->interactive ? job->input_fd : o->stdin_fd, .cancel_fd = job->run->cancel_fd, .keep_output = job->keep_result,
                 .asked_usec = asked_usec, .timeout_usec = o->timeout_usec, .callbacks = {on_started, on_output, on_result, on_error, job},
-                .alone = job->session->one_shot,
+                .alone = job->session->one_shot, .checked = !job->in_session,
         };
 
         return session_run(job->session->session, &request, ret, err);
@@ -374,11 +404,45 @@ static int run_in_context(struct run_job *job, struct result **ret, gb_error *er
 /* The box and what is in it. One that somebody ended meanwhile has ended before anything was run. */
 static int prepare(struct run_job *job, gb_error *err)
 {
-        if (job->in_session)
-                return 0;
         int r = live_session_open(job->session, err);
         if (r == 0 && job->order.files)
                 r = run_files_write(job->session->session, job->order.files, err);
+        return r;
+}
+
+/* For code that must not run no box is made. 1: it must not, and *ret says why; 0: *ret has what was found. */
+static int look_first(const struct run_job *job, struct result **ret, gb_error *err)
+{
+        const struct run_order *o = &job->order;
+        const struct policy *p = job->session->policy;
+        const struct watch_subject subject = {.language = o->language, .code = o->code, .code_size = o->code_size, .stdin_fd = o->stdin_fd};
+        _cleanup_watch_ struct watch *watch = NULL;
+
+        int r = watch_open(p, &watch, err);
+        if (r < 0)
+                return r;
+        *ret = result_new(p, o->language, backend_for(p)->name, job->keep_result);
+        if (!*ret)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        (*ret)->facts.language = NULL; /* borrowed */
+        return watch_before(watch, &subject, *ret, err);
+}
+
+static int run_alone(struct run_job *job, uint64_t asked_usec, struct result **ret, gb_error *err)
+{
+        _cleanup_result_ struct result *looked = NULL;
+
+        int r = look_first(job, &looked, err);
+        if (r > 0) {
+                *ret = TAKE_PTR(looked);
+                return 0;
+        }
+        if (r == 0)
+                r = prepare(job, err);
+        if (r == 0)
+                r = run_fresh(job, asked_usec, ret, err);
+        if (r == 0 && watch_add(looked->findings, *ret) < 0)
+                r = error_set(err, GB_E_LOST, ENOMEM, "the run has ended, and there was no memory for its result");
         return r;
 }
 
@@ -387,9 +451,11 @@ void run_job_execute(struct run_job *job)
         _cleanup_result_ struct result *result = NULL;
         uint64_t asked_usec = monotonic_usec();
         gb_error err = {0};
+        int r;
 
-        int r = prepare(job, &err);
-        if (r == 0)
+        if (!job->in_session)
+                r = run_alone(job, asked_usec, &result, &err);
+        else
                 r = job->context ? run_in_context(job, &result, &err) : run_fresh(job, asked_usec, &result, &err);
         flush(job);
         job->input_fd = safe_close(job->input_fd); /* who sends to it hears that nobody reads it any more */
@@ -406,6 +472,7 @@ void run_job_fail(struct run_job *job, const gb_error *err)
 
         if (why.code == GB_E_NONE)
                 error_set(&why, GB_E_INTERNAL, EIO, "the run could not be begun");
+        scrubbing_error(job->server->scrubbing, job->session ? living_secrets_scrub(job->session->secrets) : NULL, &why);
         leave(job);
         end_failed(job, &why);
 }

@@ -16,7 +16,7 @@
 #define CODE_NAME_MAX 255
 
 static const char *const names_alone[] = {
-        "code", "language", "name", "args", "stdin", "interactive", "timeout", "detach", "on_disconnect", "policy", "template", "files", "workspace", NULL,
+        "code", "language", "name", "args", "stdin", "interactive", "timeout", "detach", "on_disconnect", "policy", "secrets", "template", "files", "workspace", NULL,
 };
 static const char *const names_in_session[] = {
         "code", "language", "context", "name", "args", "stdin", "interactive", "timeout", "detach", "on_disconnect", NULL,
@@ -106,6 +106,8 @@ static int read_box(struct fields *f, struct server *server, const struct caller
         bool kept = false;
 
         int r = fields_policy(f, server->live, caller, &o->policy, err);
+        if (r == 0)
+                r = fields_secrets(f, o->policy, err);
         if (r == 0)
                 r = fields_template(f, server->templates, o->policy, &o->template, err);
         if (r == 0)

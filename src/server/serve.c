@@ -17,6 +17,8 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "base/quote.h"
+#include "engine/watch.h"
+#include "guard/reader.h"
 #include "image/store.h"
 #include "server/commands.h"
 #include "server/live.h"
@@ -25,6 +27,7 @@
 #include "server/metrics.h"
 #include "server/notify.h"
 #include "server/privilege.h"
+#include "server/scrubbing.h"
 #include "server/tls.h"
 #include "server/upkeep.h"
 #include "server/workers.h"
@@ -100,11 +103,25 @@ static int open_policy(struct server *server, gb_error *err)
         return r;
 }
 
+int serve_check_rules(const struct server *server, gb_error *err)
+{
+        const struct rules *rules;
+        int r = rules_get(&rules, err);
+
+        for (size_t i = 0; r == 0 && i <= server->levels.n; i++) {
+                _cleanup_watch_ struct watch *watch = NULL;
+                r = watch_open(i < server->levels.n ? server->levels.rows[i] : server->policy, &watch, err);
+        }
+        return r;
+}
+
 static int open_files(struct serve *s, gb_error *err)
 {
         struct server *server = &s->server;
 
         int r = open_policy(server, err);
+        if (r == 0)
+                r = serve_check_rules(server, err);
         if (r == 0)
                 r = languages_load(NULL, &server->languages, err);
         if (r == 0)
@@ -154,6 +171,10 @@ static int make_parts(struct serve *s, gb_error *err)
         struct server *server = &s->server;
 
         int r = metrics_new(&server->metrics, err);
+        if (r == 0)
+                r = scrubbing_new(&server->scrubbing, err);
+        if (r == 0)
+                log_scrub_by(scrubbing_line, server->scrubbing);
         if (r == 0)
                 r = live_new(server, &server->live, err);
         if (r == 0)
@@ -284,6 +305,9 @@ int serve_start(struct serve *s, gb_error *err)
                 r = open_state(s, err);
         if (r == 0)
                 r = listeners_listen(&s->listeners, &server->config, tokens_count(server->tokens) > 0, err);
+        /* As whom we have become, and before the first code is there to be read. */
+        if (r == 0)
+                reader_prepare((unsigned)MIN(server->config.threads, (uint64_t)SERVER_READERS_AHEAD));
         if (r == 0)
                 r = make_parts(s, err);
         if (r == 0)
@@ -395,9 +419,11 @@ static void wait_for_end(struct serve *s)
                 {.fd = s->server.config.parent_fd, .events = POLLIN},
                 {.fd = upkeep_warm_fd(s->upkeep), .events = POLLIN},
                 {.fd = backend_native.separated_fd()}, /* its end only */
+                {.fd = -1, .events = POLLIN},
         };
 
         for (;;) {
+                p[5].fd = s->rules_told;
                 if (poll(p, ARRAY_SIZE(p), wait_msec(&t)) < 0 && errno != EINTR)
                         return;
                 if (p[0].revents && on_signals(s, &t))
@@ -418,6 +444,8 @@ static void wait_for_end(struct serve *s)
                         atomic_store(&s->server.degraded, true);
                         p[4].fd = -1;
                 }
+                if (p[5].revents)
+                        serve_take_rules(s);
                 on_watchdog(s, &t);
                 if (t.drain_until > 0 && (is_quiet(s) || monotonic_usec() >= t.drain_until))
                         return;
@@ -475,6 +503,9 @@ void serve_done(struct serve *s)
         loop_free(TAKE_PTR(server->loop));
         live_free(TAKE_PTR(server->live));
         metrics_free(TAKE_PTR(server->metrics));
+        reader_forget();
+        log_scrub_by(NULL, NULL);
+        scrubbing_free(TAKE_PTR(server->scrubbing));
         tokens_close(TAKE_PTR(server->tokens));
         journal_close(TAKE_PTR(server->journal));
         templates_free(TAKE_PTR(server->templates));

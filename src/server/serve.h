@@ -31,6 +31,8 @@ struct serve {
         _Atomic(struct ssl_ctx_st *) next_tls; /* that one */
         struct event *reload_event, *beat_event;
         struct upkeep *upkeep; /* upkeep.h */
+        int rules_told;        /* readable when rules were read again; -1: nobody reads them */
+        bool rules_again;      /* and then once more */
 };
 
 /* Reads all that the configuration names, and no more. */
@@ -41,11 +43,15 @@ int serve_start(struct serve *s, gb_error *err);
 int serve_run(struct serve *s, gb_error *err);
 void serve_done(struct serve *s);
 
+/* Rules of the guard that are wrong, and switches of rules that are not there, would be told with each run: they are told before. */
+int serve_check_rules(const struct server *server, gb_error *err);
+
 /* reload.c: what main has to do in the loop's thread: showing that it lives, taking another certificate. Before loop_run(). */
 #define LOOP_BEAT_USEC 1000000ULL
 int serve_join_loop(struct serve *s, gb_error *err);
-/* At SIGHUP, by main: reads the certificate and its key again; when they are wrong the old ones stay. */
+/* At SIGHUP, by main: reads the rules of the guard again, and the certificate and its key; when they are wrong the old ones stay. */
 void serve_reload(struct serve *s);
+void serve_take_rules(struct serve *s);
 void serve_leave_loop(struct serve *s);
 
 #endif

@@ -17,6 +17,7 @@ struct live;    /* sessions and runs that live: live.h */
 struct metrics; /* metrics.h */
 struct loop;    /* loop.h */
 struct workers; /* workers.h */
+struct scrubbing; /* scrubbing.h */
 
 enum server_state { SERVER_STARTING, SERVER_READY, SERVER_DRAINING };
 
@@ -32,6 +33,7 @@ struct server {
         struct metrics *metrics;
         struct loop *loop;
         struct workers *workers;
+        struct scrubbing *scrubbing;
         _Atomic int state; /* enum server_state */
         _Atomic bool degraded; /* ready, but what dies now cannot be started anew: /readyz says so */
         uint64_t started_usec; /* since 1970 */

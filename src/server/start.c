@@ -149,7 +149,7 @@ static void fit_connections(struct server_config *c)
                     (unsigned long long)files.rlim_cur, (unsigned long long)c->connections);
 }
 
-#define SERVE_INIT(o) {.server = {.config = (o)->config}, .signals = -1, .loop_over = -1, .reload = -1, .user = (o)->user}
+#define SERVE_INIT(o) {.server = {.config = (o)->config}, .signals = -1, .loop_over = -1, .reload = -1, .rules_told = -1, .user = (o)->user}
 
 static int check(const struct serve_options *o, gb_error *err)
 {

@@ -21,6 +21,9 @@ def test_the_tool_keeps_state_and_tells_errors():
         message = call(tool, "x + 1")
         assert message.content == "42" and message.artifact["result"].ok
         assert "ZeroDivisionError" in call(tool, "1 / 0").content
+        refused = call(tool, "y = 1\nopen('/etc/shadow')")
+        assert refused.content.startswith("blocked, nothing was run:\nline 2, column 6: ") and refused.content.endswith("[shadow-file]"), refused.content
+        assert "warning: line 1, column 6: " in call(tool, "open('.env')").content and call(tool, "x").content == "41"
         assert call(tool, "import matplotlib.pyplot as plt; plt.plot([1]); plt.show()").artifact["images"]
 
 

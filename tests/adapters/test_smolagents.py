@@ -39,10 +39,12 @@ def executor():
 
 
 def test_an_agent_works_in_the_box(executor):
-    model = Scripted("import os\nx = doubler(number=21)\nprint('uid', os.getuid())", "print(open('/etc/shadow').read())", "final_answer({'x': x, 'parts': (1, 2)})")
+    model = Scripted("import os\nx = doubler(number=21)\nprint('uid', os.getuid())", "print(open('/root/notes').read())", "import os\nopen('/etc/shadow')",
+                     "final_answer({'x': x, 'parts': (1, 2)})")
     agent = CodeAgent(tools=[Doubler()], model=model, executor=executor, additional_authorized_imports=["*"])
     assert agent.run("double 21") == {"x": 42, "parts": (1, 2)}
-    assert "uid 1000" in model.heard[1] and "No such file" in model.heard[2], model.heard
+    assert "uid 1000" in model.heard[1] and "Error" in model.heard[2] and "/root/notes" in model.heard[2], model.heard
+    assert "refused and not run" in model.heard[3] and "line 2, column 6" in model.heard[3] and "[shadow-file]" in model.heard[3], model.heard
 
 
 def test_values_errors_and_pictures(executor):

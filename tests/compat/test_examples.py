@@ -11,7 +11,7 @@ from compat_helpers import BINARY, ROOT, on_each_backend
 pytestmark = on_each_backend
 
 EXPECTED = {
-    "annie": ["0 sum: 285 picture", "refused: line 1 names '.env'", "124"],
+    "annie": ["0 sum: 285 picture", "refused: line 1, column 6: ", "124"],
     "ironclaw": ["from Python", "1000", "ok - runs as an ordinary user", "ok - has a root of its own", "ok - cannot read /etc/shadow", "ok - a file made in /workspace"],
     "dolphin": ["10", "['n', '0', '1', '2', '3', '4']"],
     "policy": ["untrusted 499500 256 MiB, network enforced", "trusted 499500 1024 MiB, network enforced", "False "],

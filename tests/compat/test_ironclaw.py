@@ -119,7 +119,8 @@ def test_shell(languages):
     shell.run("echo shared > /workspace/f")
     text_of(shell.run("echo shared > /workspace/f"))
     assert text_of(python.run("print(open('/workspace/f').read(), end='')")) == "shared\n"
-    assert "none\n" in text_of(shell.run("cat /etc/shadow || echo none"))  # two streams, in no order
+    assert "none\n" in text_of(shell.run("cat /etc/sha''dow || echo none"))  # two streams, in no order
+    assert "the rule shadow-file refused the code, line 1" in text_of(shell.run("cat /etc/shadow || echo none"))
 
 
 def test_stop_interrupts_and_terminate_forgets(languages):

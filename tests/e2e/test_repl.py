@@ -245,6 +245,19 @@ def test_history_file(terminal, home):
 
 
 @needs_editing
+def test_secrets_are_not_in_the_history_file(terminal, home):
+    """A line that has one is there for the arrow keys, and gone with the command."""
+    t = terminal("--secret", "API_KEY", environ={"API_KEY": "correct-horse-battery"})
+    t.enter("n = 1")
+    t.enter("x = 'correct-horse-battery'")
+    t.type(UP)
+    t.expect("x = 'correct-horse-battery'")
+    t.enter("")
+    t.leave()
+    assert (home / ".local/state/glovebox/history").read_text() == "n = 1\n"
+
+
+@needs_editing
 def test_history_of_another_is_not_touched(terminal, home):
     path = home / ".local/state/glovebox/history"
     path.parent.mkdir(parents=True)

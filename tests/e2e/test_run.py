@@ -109,7 +109,8 @@ def test_json_shape(box):
     result = box.run("import sys; print('out'); print('err', file=sys.stderr)")
     j = result.json
     assert set(j) == {"id", "verdict", "exit_code", "signal", "phase", "duration_ms", "cpu_ms", "setup_ms", "stdout", "stderr", "truncated", "peaks",
-                      "limits", "policy", "language", "backend", "controls", "notes"}
+                      "limits", "policy", "language", "backend", "controls", "notes", "guard", "scrubbed"}
+    assert (j["guard"], j["scrubbed"]) == ({"findings": [], "more": 0}, {"total": 0, "names": {}})
     assert set(j["verdict"]) == {"kind", "message", "limit", "peak", "unit"}
     assert set(j["peaks"]) == {"memory_bytes", "cpu_usec", "pids", "disk_bytes", "inodes", "output_bytes"}
     assert len(j["id"]) == 32 and (j["stdout"], j["stderr"], j["peaks"]["output_bytes"]) == ("out\n", "err\n", 8)

@@ -8,11 +8,12 @@ import subprocess
 
 import pytest
 from conftest import BINARY, ROOT
+from sessions import libexec
 
 BUILD = BINARY.resolve().parents[2]
 VERBS = ["run", "repl", "doctor", "verify", "languages", "templates", "warm", "serve", "token", "audit", "ps", "stats", "top", "logs", "session", "image", "clean",
-         "policy", "completion", "help"]
-GROUPS = {"policy": ["show", "check"], "token": ["create", "list", "revoke"], "session": ["create", "exec", "ls", "show", "rm", "files"],
+         "guard", "policy", "completion", "help"]
+GROUPS = {"guard": ["check", "test", "list", "scrub"], "policy": ["show", "check"], "token": ["create", "list", "revoke"], "session": ["create", "exec", "ls", "show", "rm", "files"],
           "image": ["build", "list", "rm", "import", "export"]}
 
 
@@ -40,7 +41,7 @@ def test_overview(own_box):
 
 def test_exit_codes_page(own_box):
     text = own_box.call("help", "exit-codes").out.decode()
-    for number in (*range(100, 110), 110, 111, 112, 113, 114, 115, 116, 118, 119, 120, 121, 122, 123, 124, 130, 141):
+    for number in (*range(100, 110), 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 130, 141):
         assert f"  {number}  " in text
 
 
@@ -68,7 +69,8 @@ def test_bash_completion_completes(own_box):
 
 
 @pytest.mark.parametrize("words, found", [("session ", "exec"), ("session files p", "pull push put"), ("token create --sc", "--scope"), ("top --sort ", "cpu"),
-                                          ("serve --li", "--listen"), ("ps --a", "--all")])
+                                          ("serve --li", "--listen"), ("ps --a", "--all"),
+                                          ("guard ", "scrub"), ("guard check --guard ", "strict"), ("run --sec", "--secret --secrets --secret-file")])
 def test_bash_completion_of_groups(own_box, words, found):
     path = own_box.directory() / "completion"
     path.write_bytes(own_box.call("completion", "bash").out)
@@ -128,7 +130,7 @@ def test_example_of_the_c_interface(own_box, installed):
     program = own_box.directory() / "example"
     subprocess.run(["cc", "-o", str(program), str(ROOT / "docs/examples/run.c"), f"-I{ROOT}/include", f"-L{BUILD}/src/lib", "-lglovebox",
                     f"-Wl,-rpath,{BUILD}/src/lib"], check=True)
-    environ = {**own_box.environ, "GLOVEBOX_LIBEXEC_DIR": str(BUILD / "src/warden"), "GLOVEBOX_CONFIG_DIR": str(ROOT / "config")}
+    environ = {**own_box.environ, "GLOVEBOX_LIBEXEC_DIR": str(libexec()), "GLOVEBOX_CONFIG_DIR": str(ROOT / "config")}
     if own_box.weaker:
         pytest.skip("the example asks for everything, and this host does not give it to this user")
     done = subprocess.run([str(program), "python", "print(6 * 7)"], capture_output=True, env=environ, timeout=60, check=False)

@@ -28,6 +28,7 @@ from ._client import Client, client_for
 from ._files import Files
 from ._runs import Run, RunStream
 from ._sandbox import Context, Sandbox
+from ._secrets import Secret, Secrets
 from ._stats import Samples
 from ._version import __version__
 from .errors import (BlockedVerdict, CancelledVerdict, ConflictError, ConnectionFailed, CpuVerdict, DeniedError, DiskFullError, DiskVerdict,
@@ -35,24 +36,26 @@ from .errors import (BlockedVerdict, CancelledVerdict, ConflictError, Connection
                      NotFoundError, NotInstalled, OutputVerdict, PidsVerdict, PolicyError, ProtocolError, QuotaError, SyscallVerdict, TimeoutVerdict,
                      TooLargeError, UnauthorizedError, UnavailableError, UnenforceableError, UsageError, VerdictError)
 from .events import Event, ExceptionEvent, Output, ResultValue, Started, VerdictEvent
+from .findings import Finding, Findings
 from .records import ContextInfo, FileEntry, RunInfo, ServerInfo, ServerStats, SessionInfo, Stats
 from .results import Control, Image, Limits, Peak, Result, RunError, Value, Verdict
 
 __all__ = [
     "AsyncClient", "AsyncContext", "AsyncFiles", "AsyncRun", "AsyncRunStream", "AsyncSamples", "AsyncSandbox", "BlockedVerdict",
     "CancelledVerdict", "Client", "ConflictError", "ConnectionFailed", "Context", "ContextInfo", "Control", "CpuVerdict", "Data", "DeniedError",
-    "DiskFullError", "DiskVerdict", "Duration", "ErrorVerdict", "Event", "ExceptionEvent", "FileEntry", "Files", "GloveboxError", "Image",
+    "DiskFullError", "DiskVerdict", "Duration", "ErrorVerdict", "Event", "ExceptionEvent", "FileEntry", "Files", "Finding", "Findings", "GloveboxError", "Image",
     "InternalError", "LimitError", "Limits", "LostError", "LostVerdict", "MediaError", "MemoryVerdict", "MethodError", "NotFoundError",
     "NotInstalled", "Output", "OutputVerdict", "Peak", "PidsVerdict", "Place", "PolicyError", "ProtocolError", "Pulled", "QuotaError", "Result",
-    "ResultValue", "Run", "RunError", "RunInfo", "RunStream", "Samples", "Sandbox", "ServerInfo", "ServerStats", "SessionInfo", "Size", "Started",
+    "ResultValue", "Run", "RunError", "RunInfo", "RunStream", "Samples", "Sandbox", "Secret", "Secrets", "ServerInfo", "ServerStats", "SessionInfo", "Size", "Started",
     "Stats", "SyscallVerdict", "TimeoutVerdict", "TooLargeError", "UnauthorizedError", "UnavailableError", "UnenforceableError", "UsageError",
-    "Value", "Verdict", "VerdictError", "VerdictEvent", "__version__", "run", "run_async", "sessions",
+    "Value", "Verdict", "VerdictError", "VerdictEvent", "__version__", "check", "run", "run_async", "sessions",
 ]
 
 
 def run(code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
         timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+        env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+        policy: Optional[Mapping[str, Any]] = None,
         backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
         files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
         on_stdout: Optional[Callable[[str], Any]] = None, on_stderr: Optional[Callable[[str], Any]] = None,
@@ -67,20 +70,21 @@ def run(code: Data, *, language: str = "python", args: Optional[Sequence[str]] =
         >>> glovebox.run("while True: pass", timeout=0.5).verdict
         'timeout'
 
-    args, stdin, name: arguments, standard input, name of the file. timeout, memory, trust, env, policy: as for Sandbox.
+    args, stdin, name: arguments, standard input, name of the file. timeout, memory, trust, env, secrets, policy: as for Sandbox.
     template: what Python is forked from; None: a fresh interpreter. files: path in the workspace to text or bytes.
     workspace: "private", or a directory of the host, for a server of one's own.
     on_stdout, on_stderr: called with text as it comes. check: raises a VerdictError unless the verdict is ok.
     """
     return client_for(client, server, token).run(
-        code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy,
+        code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
         backend=backend, image=image, runtime=runtime, template=template,
         files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check)
 
 
 async def run_async(code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                     timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-                    env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                    env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+                    policy: Optional[Mapping[str, Any]] = None,
                     backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
                     files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                     on_stdout: Optional[TextCallback] = None, on_stderr: Optional[TextCallback] = None,
@@ -89,9 +93,19 @@ async def run_async(code: Data, *, language: str = "python", args: Optional[Sequ
     """run(), to be awaited."""
     async with AsyncClient(server, token) as client:
         return await client.run(
-            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy,
+            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
             backend=backend, image=image, runtime=runtime,
             template=template, files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check)
+
+
+def check(code: Data, *, language: str = "python", trust: Optional[str] = None, policy: Optional[Mapping[str, Any]] = None,
+          secrets: Optional[Secrets] = None, server: Optional[str] = None, token: Optional[str] = None, client: Optional[Client] = None) -> Findings:
+    """What the guard says about code, which is not run.
+
+        >>> [str(each) for each in glovebox.check("import selenium")]
+        ['line 1, column 8: The code drives a browser or a desktop, and this box has neither. ... [browser-automation]']
+    """
+    return client_for(client, server, token).check(code, language=language, trust=trust, policy=policy, secrets=secrets)
 
 
 def sessions(*, server: Optional[str] = None, token: Optional[str] = None, client: Optional[Client] = None) -> List[SessionInfo]:

@@ -9,10 +9,12 @@ from ._address import Target
 from ._async_runs import AsyncRun, AsyncRunStream, Callbacks, TextCallback, ValueCallback, execute, run_request
 from ._async_sandbox import AsyncSandbox
 from ._async_stats import AsyncSamples
-from ._body import Data, Duration, Place, Size, policy_body, run_body, with_box
+from ._body import Data, Duration, Place, Size, check_body, policy_body, run_body, with_box
 from ._caller import Caller
 from ._http import NDJSON, Request, path_of
+from ._secrets import Secrets
 from ._transport import Transport
+from .findings import Findings
 from .records import Json, RunInfo, ServerInfo, ServerStats, SessionInfo
 from .results import Control, Result, controls_by_name
 
@@ -52,39 +54,48 @@ class AsyncClient:
 
     async def run(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                   timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-                  env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                  env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+                  policy: Optional[Mapping[str, Any]] = None,
                   backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
                   files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                   on_stdout: Optional[TextCallback] = None, on_stderr: Optional[TextCallback] = None,
                   on_result: Optional[ValueCallback] = None, check: bool = False) -> Result:
         """Runs a program in a box of its own and waits for its end. See glovebox.run()."""
         body = with_box(run_body(code, language=language, name=name, args=args, stdin=stdin, timeout=timeout),
-                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace)
+                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace, secrets)
         result = await execute(self._caller, path_of("v1", "runs"), body, Callbacks(on_stdout, on_stderr, on_result))
         return result.raise_for_verdict() if check else result
 
     def stream(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-               env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+               env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+               policy: Optional[Mapping[str, Any]] = None,
                backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
                files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                on_break: str = "cancel") -> AsyncRunStream:
         """The same as an iterator of events."""
         body = with_box(run_body(code, language=language, name=name, args=args, stdin=stdin, timeout=timeout),
-                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace)
+                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace, secrets)
         return AsyncRunStream(self._caller, run_request(path_of("v1", "runs"), body, NDJSON), on_break=on_break)
 
     async def start(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                     timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-                    env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                    env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+                    policy: Optional[Mapping[str, Any]] = None,
                     backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
                     files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                     interactive: bool = False) -> AsyncRun:
         """The same, without waiting."""
         body = with_box(run_body(code, language=language, name=name, args=args, stdin=stdin, timeout=timeout, interactive=interactive, detach=True),
-                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace)
+                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace, secrets)
         run = await self._caller.object(run_request(path_of("v1", "runs"), body, "application/json"))
         return AsyncRun(self._caller, str(run["id"]))
+
+    async def check(self, code: Data, *, language: str = "python", trust: Optional[str] = None, policy: Optional[Mapping[str, Any]] = None,
+                    secrets: Optional[Secrets] = None) -> Findings:
+        """What the guard says about code, which is not run. See Client.check()."""
+        body = check_body(code, language, policy_body(policy, trust, None, None, None), secrets)
+        return Findings.from_object(await self._caller.object(Request.with_json("POST", path_of("v1", "guard", "check"), body)))
 
     async def _list(self, key: str, path: Sequence[str], limit: Optional[int] = None, **query: Any) -> List[Dict[str, Any]]:
         """All pages of a list, or as many items as are wanted."""
@@ -111,13 +122,14 @@ class AsyncClient:
     # Sessions
 
     def sandbox(self, template: Optional[str] = "python", *, trust: Optional[str] = None, memory: Optional[Size] = None,
-                timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+                policy: Optional[Mapping[str, Any]] = None,
                 backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
                 idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                 workspace: Place = "private", name: Optional[str] = None,
                 metadata: Optional[Mapping[str, str]] = None, language: str = "python") -> AsyncSandbox:
         """A sandbox at this server."""
-        return AsyncSandbox(template, trust=trust, memory=memory, timeout=timeout, env=env, policy=policy,
+        return AsyncSandbox(template, trust=trust, memory=memory, timeout=timeout, env=env, secrets=secrets, policy=policy,
                             backend=backend, image=image, runtime=runtime, idle_timeout=idle_timeout,
                             max_lifetime=max_lifetime, workspace=workspace, name=name, metadata=metadata, language=language, client=self)
 

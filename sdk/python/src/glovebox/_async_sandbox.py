@@ -13,6 +13,7 @@ from ._async_stats import AsyncSamples
 from ._body import FRESH, Data, Duration, Place, Size, new_key, policy_body, run_body, session_body, with_context
 from ._caller import Caller
 from ._http import NDJSON, Request, path_of
+from ._secrets import Secrets
 from .errors import ConnectionFailed, GloveboxError, NotFoundError, UsageError
 from .records import ContextInfo, RunInfo, SessionInfo, Stats
 from .results import Result
@@ -30,14 +31,15 @@ class AsyncSandbox:
     """
 
     def __init__(self, template: Optional[str] = "python", *, trust: Optional[str] = None, memory: Optional[Size] = None,
-                 timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                 timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+                 policy: Optional[Mapping[str, Any]] = None,
                  backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
                  idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                  workspace: Place = "private", name: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                  language: str = "python", server: Optional[str] = None, token: Optional[str] = None,
                  client: Optional["AsyncClient"] = None) -> None:
         self._body = session_body(policy_body(policy, trust, memory, timeout, env, backend, image, runtime),
-                                  template, idle_timeout, max_lifetime, workspace, name, metadata)
+                                  template, idle_timeout, max_lifetime, workspace, name, metadata, secrets)
         self.language = language
         self._join(client, server, token)
 
@@ -95,6 +97,7 @@ class AsyncSandbox:
             if self._id is None:
                 self._info = await self._create()
                 self._id = self._info.id
+                self._body.pop("secrets", None)  # the server has them now
             elif self._info is None:
                 self._info = await self.info()
         return self

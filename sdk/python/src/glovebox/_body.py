@@ -7,6 +7,7 @@ import os
 import secrets
 from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
+from ._secrets import Secrets, secrets_body
 from .errors import UsageError
 
 #: Seconds, or text with a unit: 1.5, "500ms", "2m".
@@ -91,8 +92,9 @@ def _workspace(place: Place) -> Any:
 
 
 def with_box(body: Dict[str, Any], policy: Optional[Dict[str, Any]], template: Optional[str], files: Optional[Mapping[str, Data]],
-             workspace: Place) -> Dict[str, Any]:
+             workspace: Place, secrets: Optional[Secrets] = None) -> Dict[str, Any]:
     """Of a one-shot run: the box that is made for it."""
+    body.update(_given(secrets=secrets_body(secrets)))
     if policy:
         body["policy"] = policy
     if template != USUAL_TEMPLATE:
@@ -104,9 +106,13 @@ def with_box(body: Dict[str, Any], policy: Optional[Dict[str, Any]], template: O
     return body
 
 
+def check_body(code: Data, language: str, policy: Optional[Dict[str, Any]], secrets: Optional[Secrets]) -> Dict[str, Any]:
+    return _given(code=code_text(code), language=language, policy=policy, secrets=secrets_body(secrets))
+
+
 def session_body(policy: Optional[Dict[str, Any]], template: Optional[str], idle_timeout: Optional[Duration], max_lifetime: Optional[Duration],
-                 workspace: Place, name: Optional[str], metadata: Optional[Mapping[str, str]]) -> Dict[str, Any]:
-    body = _given(policy=policy, idle_timeout=idle_timeout, max_lifetime=max_lifetime, name=name,
+                 workspace: Place, name: Optional[str], metadata: Optional[Mapping[str, str]], secrets: Optional[Secrets] = None) -> Dict[str, Any]:
+    body = _given(policy=policy, secrets=secrets_body(secrets), idle_timeout=idle_timeout, max_lifetime=max_lifetime, name=name,
                   metadata=dict(metadata) if metadata is not None else None)
     if template != USUAL_TEMPLATE:
         body["template"] = template

@@ -13,9 +13,11 @@ from ._body import Data, Duration, Place, Size
 from ._drive import drive
 from ._runs import Run, RunStream
 from ._sandbox import Sandbox
+from ._secrets import Secrets
 from ._stats import Samples
 from ._transport import BlockingTransport
 from .errors import UsageError
+from .findings import Findings
 from .records import Json, RunInfo, ServerInfo, ServerStats, SessionInfo
 from .results import Control, Result, Value
 
@@ -60,40 +62,56 @@ class Client:
 
     def run(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
             timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-            env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+            env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+            policy: Optional[Mapping[str, Any]] = None,
             backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
             files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
             on_stdout: Optional[Callable[[str], Any]] = None, on_stderr: Optional[Callable[[str], Any]] = None,
             on_result: Optional[Callable[[Value], Any]] = None, check: bool = False) -> Result:
         """Runs a program in a box of its own and waits for its end. See glovebox.run()."""
         return drive(self._core.run(
-            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy,
+            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
             backend=backend, image=image, runtime=runtime,
             template=template, files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check))
 
     def stream(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-               env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+               env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+               policy: Optional[Mapping[str, Any]] = None,
                backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
                files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                on_break: str = "cancel") -> RunStream:
         """The same as an iterator of events."""
         return RunStream(self._core.stream(
-            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy,
+            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
             backend=backend, image=image, runtime=runtime,
             template=template, files=files, workspace=workspace, name=name, on_break=on_break))
 
     def start(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
               timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
-              env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+              env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+              policy: Optional[Mapping[str, Any]] = None,
               backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
               files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
               interactive: bool = False) -> Run:
         """The same, without waiting."""
         return Run(drive(self._core.start(
-            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, policy=policy,
+            code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
             backend=backend, image=image, runtime=runtime,
             template=template, files=files, workspace=workspace, name=name, interactive=interactive)))
+
+    def check(self, code: Data, *, language: str = "python", trust: Optional[str] = None, policy: Optional[Mapping[str, Any]] = None,
+              secrets: Optional[Secrets] = None) -> Findings:
+        """What the guard says about code, which is not run: a list of Finding, empty when there is nothing to say.
+
+            >>> with Client() as client:
+            ...     found = client.check("open('/var/run/docker.sock')")
+            >>> found.blocked, found[0].rule, found[0].line
+            (True, 'container-socket', 1)
+
+        trust, policy: as for Sandbox, of which guard, guard_rules, guard_imports and scrub are what counts here. secrets: as there; whether one is in the code.
+        """
+        return drive(self._core.check(code, language=language, trust=trust, policy=policy, secrets=secrets))
 
     def runs(self, session: Optional[str] = None, state: Optional[str] = None, limit: Optional[int] = None) -> List[RunInfo]:
         """Runs that the journal has, newest first, without their results. state: "queued", "running" or "ended"."""
@@ -106,13 +124,14 @@ class Client:
     # Sessions
 
     def sandbox(self, template: Optional[str] = "python", *, trust: Optional[str] = None, memory: Optional[Size] = None,
-                timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+                policy: Optional[Mapping[str, Any]] = None,
                 backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
                 idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                 workspace: Place = "private", name: Optional[str] = None,
                 metadata: Optional[Mapping[str, str]] = None, language: str = "python") -> Sandbox:
         """A sandbox at this server."""
-        return Sandbox(template, trust=trust, memory=memory, timeout=timeout, env=env, policy=policy,
+        return Sandbox(template, trust=trust, memory=memory, timeout=timeout, env=env, secrets=secrets, policy=policy,
                        backend=backend, image=image, runtime=runtime, idle_timeout=idle_timeout,
                        max_lifetime=max_lifetime, workspace=workspace, name=name, metadata=metadata, language=language, client=self)
 

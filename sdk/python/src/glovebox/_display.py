@@ -15,9 +15,10 @@ from __future__ import annotations
 import base64
 import html
 import re
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, List, Optional
 
 if TYPE_CHECKING:
+    from .findings import Finding, Findings
     from .results import Result, Value
 
 TEXT_MAX = 100_000  # characters of a text that are shown
@@ -85,6 +86,33 @@ def value_html(value: "Value") -> str:
     return text_html(", ".join(value.data))
 
 
+def finding_text(finding: "Finding") -> str:
+    """Rule and place, what is wrong, and what to do about it, on lines of their own."""
+    head = f"{finding.rule}, {finding.place}" if finding.place else finding.rule
+    return "\n".join(part for part in (head, f"  {finding.message}", f"  {finding.remedy}" if finding.remedy else "") if part)
+
+
+def _listed(title: str, findings: "List[Finding]", more: int = 0) -> str:
+    parts = [title, *(finding_text(each) for each in findings)]
+    return "\n".join(parts + [f"{more} more"] if more else parts)
+
+
+def guard_texts(findings: "Findings") -> "List[str]":
+    """What is shown of findings: those that block, and warnings. What is only logged is not."""
+    blocking, warnings = findings.blocking, findings.warnings
+    return ([_listed("blocked: nothing was run", blocking, findings.more)] if blocking else []) + ([_listed("warning", warnings)] if warnings else [])
+
+
+def findings_html(findings: "Findings") -> str:
+    texts = guard_texts(findings) or ["nothing was found"]
+    return f'<div class="glovebox-result">{"".join(text_html(text) for text in texts)}</div>'
+
+
+def _ending(result: "Result") -> str:
+    """Why it ended. A refusal is told by its findings, where they are."""
+    return "" if result.ok or (result.verdict == "blocked" and result.guard.blocked) else f"{result.verdict.kind}: {result.verdict.message}"
+
+
 def result_html(result: "Result") -> str:
     parts = []
     if result.stdout:
@@ -94,8 +122,9 @@ def result_html(result: "Result") -> str:
     parts += [value_html(value) for value in result.results]
     if result.error is not None:
         parts.append(text_html(result.error.traceback or str(result.error), "color:#b22"))
-    if not result.ok:
-        parts.append(text_html(f"{result.verdict.kind}: {result.verdict.message}", "font-weight:bold"))
+    parts += [text_html(text, "font-weight:bold" if result.guard.blocked else "color:#850") for text in guard_texts(result.guard)]
+    if _ending(result):
+        parts.append(text_html(_ending(result), "font-weight:bold"))
     elif not parts:
         parts.append(text_html("ok"))
     return f'<div class="glovebox-result">{"".join(parts)}</div>'
@@ -107,6 +136,7 @@ def result_text(result: "Result") -> str:
     parts += [plain(value.text if value.text is not None else ", ".join(value.data)) for value in result.results]
     if result.error is not None:
         parts.append(plain(result.error.traceback or str(result.error)))
-    if not result.ok:
-        parts.append(plain(f"{result.verdict.kind}: {result.verdict.message}"))
+    parts += [plain(text) for text in guard_texts(result.guard)]
+    if _ending(result):
+        parts.append(plain(_ending(result)))
     return "\n".join(part.rstrip("\n") for part in parts) or repr(result)

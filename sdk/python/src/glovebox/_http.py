@@ -44,7 +44,7 @@ class Request:
     method: str
     path: str
     accept: str = JSON
-    body: Union[None, bytes, BinaryIO] = None
+    body: Union[None, bytes, BinaryIO] = field(default=None, repr=False)  # may hold secrets
     size: int = 0  # of a body that is a file
     content_type: str = JSON
     headers: Dict[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from ._body import Data, Duration, Place, Size
 from ._drive import drive
 from ._files import Files
 from ._runs import Run, RunStream
+from ._secrets import Secrets
 from ._stats import Samples
 from .records import ContextInfo, RunInfo, SessionInfo, Stats
 from .results import Result, Value
@@ -38,6 +39,8 @@ class Sandbox:
 
     template: what Python is forked from ("python", "python-data"); None: a fresh interpreter.
     trust: a trust level of the server's policy file. memory, timeout, env: keys of the policy; policy: any others that a caller may set.
+    secrets: {"NAME": "value"}: variables of the code that come back from nowhere: in output, values and errors there is [scrubbed:NAME] in their place. With
+    {"NAME": {"value": "...", "file": "/run/secrets/name"}} it is a file in the box. The server shows only their names.
     backend: who isolates: "native", or "docker", an engine. image, runtime: what the box is made of, and of an engine by whom it is run. What is None is as the
     server's policy has it; what else it lets callers choose its configuration says (backends, images, runtimes).
     idle_timeout, max_lifetime: when the session ends by itself.
@@ -47,7 +50,8 @@ class Sandbox:
     """
 
     def __init__(self, template: Optional[str] = "python", *, trust: Optional[str] = None, memory: Optional[Size] = None,
-                 timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, policy: Optional[Mapping[str, Any]] = None,
+                 timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
+                 policy: Optional[Mapping[str, Any]] = None,
                  backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
                  idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                  workspace: Place = "private", name: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
@@ -55,7 +59,7 @@ class Sandbox:
         from ._client import client_for
         self.client = client_for(client, server, token)
         self._begin(AsyncSandbox(
-            template, trust=trust, memory=memory, timeout=timeout, env=env, policy=policy,
+            template, trust=trust, memory=memory, timeout=timeout, env=env, secrets=secrets, policy=policy,
             backend=backend, image=image, runtime=runtime, idle_timeout=idle_timeout, max_lifetime=max_lifetime,
             workspace=workspace, name=name, metadata=metadata, language=language, client=self.client._core))
 

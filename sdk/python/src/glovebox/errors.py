@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Tuple, Type
 
 if TYPE_CHECKING:
+    from .findings import Findings
     from .results import Result, Verdict
 
 
@@ -289,9 +290,13 @@ class SyscallVerdict(VerdictError):
 
 
 class BlockedVerdict(VerdictError):
-    """The code was refused before it ran."""
+    """The code was refused before it ran. findings: by which rules, where, and what to do instead."""
 
     code = "blocked"
+
+    @property
+    def findings(self) -> "Findings":
+        return self.result.guard
 
 
 class CancelledVerdict(VerdictError):

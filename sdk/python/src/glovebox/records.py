@@ -49,6 +49,7 @@ class SessionInfo:
     max_lifetime: float
     metadata: Dict[str, str]
     policy: Json
+    secrets: List[str]  #: their names
     workspace: Json
     runs_active: int
     runs_total: int
@@ -57,13 +58,14 @@ class SessionInfo:
 
     @classmethod
     def from_object(cls, o: Json) -> "SessionInfo":
-        runs = _part(o, "runs")
+        runs, secrets = _part(o, "runs"), o.get("secrets")
         return cls(
             id=_text(o, "id"), state=_text(o, "state"), name=o.get("name"), template=o.get("template"), warm=o.get("warm") is True,
             backend=_text(o, "backend"), runtime=o.get("runtime"), image=o.get("image"), created_at=parse_time(o.get("created_at")),
             last_used_at=parse_time(o.get("last_used_at")),
             expires_at=parse_time(o.get("expires_at")), idle_timeout=float(o.get("idle_timeout") or 0),
             max_lifetime=float(o.get("max_lifetime") or 0), metadata=_part(o, "metadata"), policy=_part(o, "policy"),
+            secrets=[str(each) for each in secrets] if isinstance(secrets, list) else [],
             workspace=_part(o, "workspace"), runs_active=int(runs.get("active") or 0), runs_total=int(runs.get("total") or 0),
             controls=controls_by_name(o.get("controls")), raw=o)
 

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Uni
 
 from . import _display
 from .errors import verdict_error
+from .findings import Findings
 
 T = TypeVar("T")
 
@@ -385,6 +386,23 @@ class Result:
         return controls_by_name(self.raw.get("controls"))
 
     @property
+    def guard(self) -> Findings:
+        """What the guard found in the code, the strongest first. With the verdict "blocked" nothing was run, and the first says why.
+
+            >>> result = box.run("open('/var/run/docker.sock')")
+            >>> result.verdict, result.guard[0].rule, result.guard[0].line
+            ('blocked', 'container-socket', 1)
+        """
+        return Findings.from_object(self.raw.get("guard"))
+
+    @property
+    def scrubbed(self) -> Dict[str, int]:
+        """How often [scrubbed:NAME] stands in output, values and errors, by name: of a secret, or of a shape ("github-token")."""
+        source = self.raw.get("scrubbed")
+        names = source.get("names") if isinstance(source, dict) else None
+        return {str(name): count for name, count in names.items() if isinstance(count, int)} if isinstance(names, dict) else {}
+
+    @property
     def notes(self) -> List[str]:
         """Sentences: limits that were hit although the verdict is another, controls that were not enforced in full."""
         listed = self.raw.get("notes")
@@ -410,6 +428,10 @@ class Result:
             parts.append(f"images={len(self.images)}")
         if self.error:
             parts.append(f"error={_display.shorten(str(self.error))}")
+        if self.verdict == "blocked" and self.guard:
+            parts.append(f"rule={self.guard[0].rule} line={self.guard[0].line}")
+        if self.scrubbed:
+            parts.append(f"scrubbed={sum(self.scrubbed.values())}")
         return " ".join(["<Result", self.verdict.kind, *parts]) + ">"
 
     def _repr_html_(self) -> str:

@@ -30,8 +30,11 @@ def text_of(result: Result) -> str:
         parts.append(result.text)
     if result.error is not None:
         parts.append(result.error.traceback.rstrip("\n"))
-    if result.verdict.kind not in ("ok", "error"):
+    if result.verdict == "blocked" and result.guard.blocked:
+        parts.append("blocked, nothing was run:\n" + "\n".join(str(finding) for finding in result.guard.blocking))
+    elif result.verdict.kind not in ("ok", "error"):
         parts.append(f"{result.verdict.kind}: {result.verdict.message}")
-    if not result.state_kept:
+    parts += [f"warning: {finding}" for finding in result.guard.warnings]
+    if not result.state_kept and result.verdict != "blocked":
         parts.append("The interpreter has ended: variables of earlier calls are gone.")
     return _cut("\n".join(parts)) if parts else "(no output)"

@@ -55,6 +55,8 @@ class GloveboxExecutor(RemotePythonExecutor):  # type: ignore[misc]
 def _why(result: Result) -> str:
     if result.error is not None:
         return f"Executing code yielded an error:\n{result.error.traceback}"
+    if result.guard.blocked:
+        return "The code was refused and not run:\n" + "\n".join(str(finding) for finding in result.guard.blocking)
     return f"{result.verdict.kind}: {result.verdict.message}"
 
 

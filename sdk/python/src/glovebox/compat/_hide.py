@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import pathlib
+import re
 from typing import List, Optional, Tuple
 
 from ..errors import LimitError, NotFoundError
@@ -66,18 +67,22 @@ def visible(project: pathlib.Path, target: str) -> List[Tuple[str, str]]:
     return mounts
 
 
-def _value(line: str) -> Optional[str]:
+_NAME = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]{0,62})[ \t]*\Z")
+
+
+def _value(line: str) -> Optional[Tuple[str, str]]:
     name, separator, value = line.partition("=")
     value = value.strip()
     if not separator or name.lstrip().startswith("#"):
         return None
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
         value = value[1:-1]
-    return value or None
+    named = _NAME.match(name)
+    return (named.group(1) if named else "known", value) if value else None
 
 
-def values_of_env_files(project: pathlib.Path) -> List[str]:
-    """The values in the project's own .env files: secrets that must not leave."""
+def values_of_env_files(project: pathlib.Path) -> List[Tuple[str, str]]:
+    """Names and values in the project's own .env files: secrets that must not leave."""
     values = []
     for entry in _entries(project) if project.is_dir() else []:
         if not entry.is_file(follow_symlinks=False) or not (entry.name == ".env" or entry.name.startswith(".env.")):

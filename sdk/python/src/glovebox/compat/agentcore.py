@@ -10,7 +10,8 @@ import os
 import pathlib
 from typing import Any, Dict, List, Mapping, Optional
 
-from .. import AsyncClient, AsyncSandbox
+from .. import AsyncClient, AsyncSandbox, Secrets
+from .._secrets import secrets_body
 from ..errors import GloveboxError
 from ..results import Result
 from . import _backend, _options
@@ -45,7 +46,7 @@ class ExecutePythonTool:
     """Runs Python for an agent; each call in a box of its own.
 
     use_docker: True asks for Docker, unless `backend` or $GLOVEBOX_BACKEND names another one that seals off. Without it, those choose, and native is the
-    default. False would be the bare host, where nothing here runs code: it is refused. image: of the engine.
+    default. False would be the bare host, where nothing here runs code: it is refused. image: of the engine. secrets: variables of the code that do not come back.
     """
 
     name = "execute_python"
@@ -58,9 +59,10 @@ class ExecutePythonTool:
     }
 
     def __init__(self, use_docker: Optional[bool] = None, *, image: str = IMAGE, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
-                 client: Optional[AsyncClient] = None) -> None:
+                 client: Optional[AsyncClient] = None, secrets: Optional[Secrets] = None) -> None:
         if use_docker is not None and not use_docker:
             raise ValueError("use_docker=False would run code on the bare host: glovebox does not. Leave it out; the native backend needs no Docker")
+        self._secrets = secrets_body(secrets)
         self._use_docker, self._image, self._template, self._backend, self._client = bool(use_docker), image, template, backend, client
 
     async def execute(self, parameters: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
@@ -79,7 +81,7 @@ class ExecutePythonTool:
     async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, context: ExecutionContext) -> ToolResult:
         metadata = {**context.metadata, "user_id": context.user_id, "agent_id": context.agent_id}
         policy = _options.limits(cpus=CPUS, tmp=TMP_SIZE, disk=TMP_SIZE, timeout=timeout)
-        async with AsyncSandbox(**made_of, memory=MEMORY, policy=policy, metadata=metadata, client=self._client) as box:
+        async with AsyncSandbox(**made_of, memory=MEMORY, secrets=self._secrets, policy=policy, metadata=metadata, client=self._client) as box:
             await box.run(_PREPARE, check=True)
             return _tool_result(await box.run(code))
 
@@ -106,7 +108,8 @@ def _tool_result(result: Result) -> ToolResult:
             error += result.verdict.message
     return ToolResult(result.ok, output, error, {
         "verdict": str(result.verdict.kind), "backend": result.raw.get("backend"), "stderr": result.stderr, "run": result.id, "duration": result.duration, "exit_code": result.exit_code,
-        "peak": dict(result.raw.get("peaks") or {}), "controls": {name: control.state for name, control in result.controls.items()}})
+        "peak": dict(result.raw.get("peaks") or {}), "controls": {name: control.state for name, control in result.controls.items()},
+        "guard": [dataclasses.asdict(finding) for finding in result.guard], "scrubbed": result.scrubbed})
 
 
 def apparmor_problem() -> Optional[str]:

@@ -5,14 +5,14 @@
     {'stdout': '42\\n', 'stderr': '', 'returncode': 0}
 
 What the code may see of a project is mounted read-only, without the files that hold credentials. Code that names such files, imports
-browser automation or carries a secret is refused before it runs: a courtesy to the model. What keeps the host safe is the box.
+browser automation or carries a secret is refused before it runs, by the guard of the server: a courtesy to the model. What keeps the host safe is the box.
 """
 from __future__ import annotations
 
 import base64
 import os
 import pathlib
-from typing import Any, Dict, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import Client, Sandbox
 from ..results import Result
@@ -28,28 +28,53 @@ PROJECT = "/project"
 _STATUS = {"timeout": 124, "cpu": 122, "memory": 118, "pids": 119, "disk": 120, "output": 121, "syscall": 123, "blocked": 117, "cancelled": 130, "lost": 116}
 REFUSED_STATUS = _STATUS["blocked"]
 
+#: Where the guard only warns, this tool has always refused.
+RULES = {name: "block" for name in ("credential-files", "init-process", "process-tracing", "secret-in-code", "secret-in-stdin")}
+
 
 def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout: float = TIMEOUT_SECONDS, memory: str = MEMORY,
                    project: Union[None, str, "os.PathLike[str]"] = None, network: str = "none", env: Optional[Mapping[str, str]] = None,
-                   secrets: Sequence[str] = (), blocked_imports: Sequence[str] = _screen.BROWSER_AUTOMATION,
+                   secrets: Union[Sequence[str], Mapping[str, str]] = (), blocked_imports: Optional[Sequence[str]] = None,
                    template: Optional[str] = TEMPLATE, image: str = IMAGE, backend: Optional[str] = None, client: Optional[Client] = None) -> Dict[str, Any]:
     """Runs Python and returns {"stdout", "stderr", "returncode"}, with "image_base64" (a PNG) when a plot was drawn.
 
     project: a directory that the code can read at /project, without its credential files. network: "none", or "host" for everything that the
-    host can reach. secrets: texts that must neither come in nor go out; those of the project's .env are known without being named.
-    image: of the engine, where that is Docker.
+    host can reach. secrets: texts that must neither come in nor go out, or {"NAME": text}, which the code gets as variables; those of the project's .env are known
+    without being named, and not in the sandbox. blocked_imports: packages in the place of those that drive browsers. image: of the engine, where that is Docker.
     """
     made_of = _backend.box(backend, image, template, client)
     place = pathlib.Path(project).expanduser().resolve() if project is not None else None
-    known = list(secrets) + (_hide.values_of_env_files(place) if place else [])
-    refused = _screen.refusal(code, known, blocked_imports)
+    known, given = _secrets(secrets, place)
+    refused = _screen.refusal("the code", code, known) or _screen.refusal("standard input", _text(stdin), known)
     if refused:
         return {"stdout": "", "stderr": refused + "\n", "returncode": REFUSED_STATUS}
+    plain = {name: value for name, value in (env or {}).items() if not _is_known(value, known)}
+    given.update({name: value for name, value in (env or {}).items() if name not in plain})
     policy = _options.limits(network=network)
+    policy["guard_rules"] = RULES
+    if blocked_imports is not None:
+        policy["guard_imports"] = list(blocked_imports)
     if place is not None:
         policy["mounts"] = [f"{source}:{target}" for source, target in _hide.visible(place, PROJECT)]
-    with _backend.opened(Sandbox(**made_of, memory=memory, timeout=timeout, env=env, policy=policy, client=client), template) as box:
+    with _backend.opened(Sandbox(**made_of, memory=memory, timeout=timeout, env=plain or None, secrets=given or None, policy=policy, client=client), template) as box:
         return _answer(box.run(code, stdin=stdin if stdin is not None else b""), known)
+
+
+def _secrets(secrets: Union[Sequence[str], Mapping[str, str]], place: Optional[pathlib.Path]) -> Tuple[List[_screen.Known], Dict[str, str]]:
+    """Those that the code must not have, and those that it is given."""
+    known = _hide.values_of_env_files(place) if place else []
+    if isinstance(secrets, Mapping):
+        return known, dict(secrets)
+    return [("known", value) for value in secrets] + known, {}
+
+
+def _is_known(value: str, known: Sequence[_screen.Known]) -> bool:
+    """Of a variable that the caller gives: it comes in as a secret then, and the guard keeps it from coming out, in whatever encoding."""
+    return _screen.is_long_enough(value) and any(value == secret for _, secret in known)
+
+
+def _text(data: Union[None, str, bytes]) -> str:
+    return data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data or ""
 
 
 def _returncode(result: Result) -> int:
@@ -63,8 +88,10 @@ def _returncode(result: Result) -> int:
     return _STATUS.get(result.verdict.kind, 1)
 
 
-def _answer(result: Result, known: Sequence[str]) -> Dict[str, Any]:
+def _answer(result: Result, known: Sequence[_screen.Known]) -> Dict[str, Any]:
     code, stderr = _returncode(result), result.stderr
+    if result.verdict == "blocked" and result.guard.blocked:
+        return {"stdout": "", "stderr": "".join(f"refused: {finding}\n" for finding in result.guard.blocking), "returncode": REFUSED_STATUS}
     if result.error is not None and result.error.name != "SystemExit":
         stderr += result.error.traceback
     if code != 0 and (result.error is None or result.verdict.kind != "error"):

@@ -14,7 +14,7 @@ import subprocess
 import threading
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
-from .. import Client, Sandbox
+from .. import Client, Sandbox, Secrets
 from .._private import program
 from ..errors import GloveboxError, NotFoundError, PolicyError, UnenforceableError
 from ..records import Stats
@@ -28,6 +28,7 @@ _DEFAULT = "default"  # of a name in a policy
 #: What create_container() understands of a container's configuration, and what it must be.
 _FIXED = {"cap_drop": ["ALL"], "read_only": True, "privileged": False, "cap_add": [], "network_disabled": True}
 _LIMITS = {"mem_limit": "mem_limit", "pids_limit": "pids_limit", "timeout": "timeout", "tmp_size": "tmp_size", "disk_limit": "disk_limit", "cpu_count": "cpu_count"}
+_GUARD = ("guard", "scrub", "guard_rules", "guard_imports")
 
 
 def _network(mode: str) -> str:
@@ -46,15 +47,16 @@ class ContainerManager:
         self._lock = threading.Lock()
 
     def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Sandbox:
-        """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist"), environment, user,
-        and what holds anyway: cap_drop ALL, security_opt no-new-privileges, read_only."""
+        """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist"), environment, user, secrets
+        ({"NAME": text}, which do not come back), guard, scrub, guard_rules, guard_imports, and what holds anyway: cap_drop ALL, security_opt no-new-privileges,
+        read_only."""
         made_of = _backend.box(self._backend, image, TEMPLATE, self._client)
         config = dict(runtime_configs or {})
         policy: Dict[str, Any] = _options.limits(network=_network(str(config.pop("network_mode", "none"))))
-        environment = config.pop("environment", None)
+        environment, secrets = config.pop("environment", None), config.pop("secrets", None)
         for key, value in config.items():
             policy.update(_understand(key, value))
-        box = _backend.opened(Sandbox(**made_of, policy=policy, env=environment, metadata={"made-by": "container-manager", "image": image}, client=self._client), TEMPLATE)
+        box = _backend.opened(Sandbox(**made_of, policy=policy, env=environment, secrets=secrets, metadata={"made-by": "container-manager", "image": image}, client=self._client), TEMPLATE)
         with self._lock:
             self._boxes[box.id] = box
         return box
@@ -88,6 +90,8 @@ def _understand(key: str, value: Any) -> Dict[str, Any]:
     """One key of a container's configuration as keys of a policy."""
     if key in _LIMITS:
         return {_LIMITS[key]: value}
+    if key in _GUARD:
+        return {key: value}
     if key == "nano_cpus":
         return {"cpu_count": int(value) / 1e9}
     if key == "security_opt":
@@ -103,7 +107,7 @@ def _understand(key: str, value: Any) -> Dict[str, Any]:
         if value != _FIXED[key]:
             raise PolicyError(f"{key}: {value!r} is refused: it is {_FIXED[key]!r} in every box", hint=f"leave {key} out")
         return {}
-    raise PolicyError(f"{key} is nothing that a box has", hint="known: " + ", ".join(sorted([*_LIMITS, *_FIXED, "nano_cpus", "security_opt", "user", "environment", "network_mode"])))
+    raise PolicyError(f"{key} is nothing that a box has", hint="known: " + ", ".join(sorted([*_LIMITS, *_FIXED, "nano_cpus", "security_opt", "user", "environment", "network_mode", "secrets", *_GUARD])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +123,7 @@ class Outcome:
     violation: Optional[str]       #: the limit that ended it: "timeout", "memory", "pids", ...; None: none
     usage: Dict[str, Any]          #: peaks
     samples: List[Stats]           #: what was seen while it ran
-    security: Dict[str, Any]       #: trust level, limits, controls, backend
+    security: Dict[str, Any]       #: trust level, limits, controls, backend, what the guard found, what was scrubbed
     result: Result
 
 
@@ -152,11 +156,11 @@ class SandboxExecutor:
         return dict(found)
 
     def execute(self, code: str, trust: Optional[str] = None, *, timeout: Optional[float] = None, stdin: Union[None, str, bytes] = None,
-                on_usage: Optional[Callable[[Stats], Any]] = None) -> Outcome:
-        """Runs code at a trust level. on_usage is called with a sample of what the box uses, about five times a second while it runs. The box is gone
+                on_usage: Optional[Callable[[Stats], Any]] = None, secrets: Optional[Secrets] = None) -> Outcome:
+        """Runs code at a trust level. secrets: variables of the code that do not come back in what it prints. on_usage is called with a sample of what the box uses, about five times a second while it runs. The box is gone
         afterwards, however it ended."""
         policy = self.policy(trust)
-        with _backend.opened(Sandbox(**self._made_of(policy), policy=_wire(policy), client=self._client), self._template) as box:
+        with _backend.opened(Sandbox(**self._made_of(policy), policy=_wire(policy), secrets=secrets, client=self._client), self._template) as box:
             samples: List[Stats] = []
             with _Watch(box, samples, on_usage):
                 result = box.run(code, timeout=timeout, stdin=stdin)
@@ -184,9 +188,11 @@ def _wire(policy: Mapping[str, Any]) -> Dict[str, Any]:
         sent["cpu_time"] = policy["cpu_time_usec"] / 1e6
     if policy["network_mode"] != "none":
         sent["network_mode"] = policy["network_mode"]
-    for key in ("mounts", "allow_weaker"):
+    for key in ("mounts", "allow_weaker", "guard", "scrub", "guard_rules"):
         if policy[key]:
             sent[key] = policy[key]
+    if policy["guard_imports"] is not None:
+        sent["guard_imports"] = policy["guard_imports"]  # a list without modules is one, too
     return sent
 
 
@@ -220,11 +226,13 @@ class _Watch:
 
 def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats]) -> Outcome:
     kind = str(result.verdict.kind)
-    error = result.stderr + (result.error.traceback if result.error is not None else "")
+    error = result.stderr + (result.error.traceback if result.error is not None else "") + (result.verdict.message if kind == "blocked" else "")
     return Outcome(
         success=result.ok, output=result.stdout, error=error, verdict=kind, message=result.verdict.message, exit_code=result.exit_code,
         violation=kind if kind in _VIOLATIONS else None, usage=dict(result.raw.get("peaks") or {}), samples=samples,
         security={"trust": policy["trust"], "policy": policy["origin"], "limits": dict(result.raw.get("limits") or {}), "backend": result.raw.get("backend"),
                   "network": policy["network_mode"], "read_only": policy["read_only"],
-                  "controls": {name: control.state for name, control in result.controls.items()}},
+                  "controls": {name: control.state for name, control in result.controls.items()},
+                  "guard": policy["guard"], "scrub": policy["scrub"], "findings": [dataclasses.asdict(finding) for finding in result.guard],
+                  "scrubbed": result.scrubbed},
         result=result)

@@ -3,7 +3,7 @@
  * Wrong tokens are counted by address in a table of fixed size, each address at one place of it that it shares with
  * others: who comes last has the place. A token that counts is taken whatever was tried from its address; only the answer to
  * wrong ones becomes 429. So nobody locks out a neighbour, and nobody learns from it. */
-#include "server/guard.h"
+#include "server/gate.h"
 
 #include "base/fd.h"
 #include "base/limits.h"
@@ -21,7 +21,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-struct guard {
+struct gate {
         uint64_t salt;
         struct {
                 struct in6_addr peer;
@@ -30,16 +30,16 @@ struct guard {
         } peers[AUTH_PEERS_MAX];
 };
 
-struct guard *guard_new(void)
+struct gate *gate_new(void)
 {
-        struct guard *g = calloc(1, sizeof(*g));
+        struct gate *g = calloc(1, sizeof(*g));
 
         if (g && getrandom(&g->salt, sizeof(g->salt), 0) != sizeof(g->salt))
                 g->salt = monotonic_usec();
         return g;
 }
 
-void guard_free(struct guard *g)
+void gate_free(struct gate *g)
 {
         free(g);
 }
@@ -109,7 +109,7 @@ static const char *configured_origin(const struct server_config *config, const c
         return NULL;
 }
 
-int guard_check_names(struct request *r, const char **ret_origin, gb_error *err)
+int gate_check_names(struct request *r, const char **ret_origin, gb_error *err)
 {
         const char *text = request_header(r, "host"), *origin = request_header(r, "origin");
         bool local = r->connection->listener->kind == LISTENER_UNIX;
@@ -145,7 +145,7 @@ static struct in6_addr masked(const struct in6_addr *peer)
         return m;
 }
 
-static size_t place_of(const struct guard *g, const struct in6_addr *peer)
+static size_t place_of(const struct gate *g, const struct in6_addr *peer)
 {
         uint64_t hash = g->salt;
 
@@ -157,7 +157,7 @@ static size_t place_of(const struct guard *g, const struct in6_addr *peer)
 /* Counts it; whether there were too many. */
 static bool failed_too_often(struct request *r)
 {
-        struct guard *g = r->connection->loop->guard;
+        struct gate *g = r->connection->loop->gate;
         struct in6_addr peer = masked(&r->connection->peer);
         size_t i = place_of(g, &peer);
         uint64_t now = monotonic_usec();
@@ -182,7 +182,7 @@ static int refused(struct request *r, gb_error *err)
         return error_set(err, GB_E_UNAUTHORIZED, EACCES, "this needs a token that counts: \"Authorization: Bearer gbx_...\"");
 }
 
-int guard_check_caller(struct request *r, gb_error *err)
+int gate_check_caller(struct request *r, gb_error *err)
 {
         const struct server_config *config = &r->server->config;
         const char *text = request_header(r, "authorization");
