@@ -22,6 +22,7 @@ BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox"
 LAYERS_BINARY = os.environ.get("GLOVEBOX_LAYERS_BINARY")
 # What the caller has set; tests that load the library set more, for themselves.
 GIVEN = {name: os.environ[name] for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_CONFIG_DIR") if name in os.environ}
+GUARD = {}  # what guard_of_file() has set for the file that is run
 ATTACK_SOURCES = ROOT / "tests/escape/attack"
 USER = 65533
 IS_ROOT = os.geteuid() == 0
@@ -135,7 +136,7 @@ class Box:
 
     def __init__(self, who, attack_dir, scratch, binary=BINARY, environ=None):
         self.who, self.attack_dir, self.scratch, self.binary = who, attack_dir, scratch, binary
-        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **GIVEN, **(environ or {})}
+        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **GIVEN, **GUARD, **(environ or {})}
         self.ids = {"user": USER, "group": USER, "extra_groups": []} if who == "user" and IS_ROOT else {}
         self.uid = USER if who == "user" and IS_ROOT else os.geteuid()
         self.weaker = []
@@ -215,6 +216,22 @@ def binary():
     if not BINARY.exists():
         pytest.exit(f"{BINARY} does not exist: build it, or name another one in $GLOVEBOX", 2)
     return BINARY
+
+
+@pytest.fixture(scope="module", autouse=True)
+def guard_of_file(request):
+    """Attacks on the boundary run without the guard. It is no part of the boundary: it would refuse some of them before they begin, and nothing would be
+    learned about what must hold without it. A command takes this from its environment; Server, Service and sessions.Policy write it into the policy. Secrets are scrubbed
+    as ever. A file of attacks on the guard itself says GUARD_MODE = "on"."""
+    mode = getattr(request.module, "GUARD_MODE", "off" if request.path.parent.name == "escape" else None)
+    if not mode:
+        yield
+        return
+    GUARD["GLOVEBOX_GUARD"] = mode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLOVEBOX_GUARD", mode)
+        yield
+    GUARD.clear()
 
 
 @pytest.fixture(scope="session")

@@ -33,9 +33,10 @@ class Service:
                 os.chown(path, box.uid, box.uid)
         self.socket = self.runtime / "glovebox.sock"
         self.environ = {"GLOVEBOX_RUNTIME_DIR": str(self.runtime), "GLOVEBOX_STATE_DIR": str(self.state), **(environ or {})}
-        if box.weaker:
+        guard = f"guard: {os.environ['GLOVEBOX_GUARD']}\n" if "GLOVEBOX_GUARD" in os.environ else ""
+        if box.weaker or guard:
             policy = self.directory / "policy.yaml"
-            policy.write_text(WEAKER)
+            policy.write_text((WEAKER if box.weaker else "") + guard)
             self.flags += ["--policy", str(policy)]
 
     def __enter__(self):

@@ -12,6 +12,7 @@ As a program it calls a function of a test module and prints what it returns as 
 call_as_user() does a part of a test as an ordinary user.
 """
 import _ctypes
+import contextlib
 import ctypes as c
 import errno as errno_names
 import importlib
@@ -123,9 +124,20 @@ _library = None
 _library_lock = threading.Lock()
 
 
+def libexec():
+    """The helpers of the build tree in one directory, as an installation has them. A server's is not among them: who starts one has its own."""
+    place = BUILD / "libexec"
+    with contextlib.suppress(FileExistsError, PermissionError):
+        place.mkdir(mode=0o755)
+    for helper in ("agent/glovebox-agent", "guard/glovebox-reader", "guard/glovebox-rules", "runner/glovebox-probe", "warden/glovebox-warden"):
+        with contextlib.suppress(FileExistsError, PermissionError):
+            (place / os.path.basename(helper)).symlink_to(BUILD / "src" / helper)
+    return place
+
+
 def environment():
     """What the library needs of its environment to find the parts of the build tree."""
-    found = {"GLOVEBOX_LIBEXEC_DIR": BUILD / "src/warden", "GLOVEBOX_CONFIG_DIR": ROOT / "config",
+    found = {"GLOVEBOX_LIBEXEC_DIR": libexec(), "GLOVEBOX_CONFIG_DIR": ROOT / "config",
              "GLOVEBOX_RUNNER_DIR": BUILD / "src/runner/python"}
     return {name: os.environ.get(name, str(path)) for name, path in found.items()}
 
@@ -369,7 +381,7 @@ class Policy:
 
     def __init__(self, overrides=None, trust=None):
         self.handle = c.c_void_p()
-        overrides = dict(overrides or {})
+        overrides = {**({"guard": os.environ["GLOVEBOX_GUARD"]} if "GLOVEBOX_GUARD" in os.environ else {}), **(overrides or {})}
         lines = [f"{key}: {overrides.pop(key)}\n" for key in self.FILE_ONLY if key in overrides]
         with tempfile.NamedTemporaryFile("w", prefix="policy-", suffix=".yaml") as file:
             file.writelines(lines)

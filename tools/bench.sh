@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/bench.sh run|sessions|server|backends [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
+# tools/bench.sh run|sessions|server|backends|guard [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -22,6 +22,16 @@ sessions | server)
                 python3-jupyter-client python3-ipykernel
         ;;
 backends) packages_install podman runsc mmdebstrap ;;
-*) die "bench: there is no benchmark '$which': run, sessions, server, backends" ;;
+guard)
+        # The peer comes from PyPI; without it the benchmark says that it is absent.
+        packages_install python3-venv ninja-build
+        peers="build-release/peers"
+        if ! "$peers/bin/python" -c 'import detect_secrets' 2>/dev/null; then
+                "$python" -m venv "$peers" || true
+                "$peers/bin/pip" install -q detect-secrets==1.5.0 || true
+        fi
+        [ ! -x "$peers/bin/python" ] || export BENCH_PEER_PYTHON=$PWD/$peers/bin/python
+        ;;
+*) die "bench: there is no benchmark '$which': run, sessions, server, backends, guard" ;;
 esac
 exec "$python" "bench/$which.py" "$@"

@@ -4,7 +4,7 @@
 
 A block of ```console is a session: lines with "$ " are commands, the lines below each are what it
 prints (both streams). All blocks of a page share a fresh directory and a shell, as a reader
-would have it. $GLOVEBOX is the program. The last line says how many commands passed and failed.
+would have it. A block of ```yaml with a path behind it is that file in the directory. $GLOVEBOX is the program. The last line says how many commands passed and failed.
 """
 import os
 import re
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+FILE = re.compile(r"^```[a-z]+ ([a-z][a-z/.-]*)\n(.*?)^```", re.M | re.S)
 END = "--end-of-command--"
 
 
@@ -34,6 +35,15 @@ def commands(page):
             yield command[0], command[1], output
 
 
+def write_files(page, place):
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    for name, content in FILE.findall(text):
+        os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
+        with open(os.path.join(place, name), "w", encoding="utf-8") as file:
+            file.write(content)
+
+
 def run_page(page, glovebox):
     wanted = list(commands(page))
     # The status of a command must still be there for an "echo $?" in the next.
@@ -41,6 +51,7 @@ def run_page(page, glovebox):
         f"{command}\n{{ s=$?; echo; echo {END}; (exit $s); }}" for _, command, _ in wanted]
     with tempfile.TemporaryDirectory(prefix="doc-examples-") as place:
         os.chmod(place, 0o755)
+        write_files(page, place)
         shell = subprocess.run(["bash", "-c", "\n".join(script)], cwd=place, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
                                env={**os.environ, "GLOVEBOX": glovebox}, encoding="utf-8", errors="replace")

@@ -214,6 +214,7 @@
 #define READER_ARENA_BYTES (64u << 20)    /* texts and lists that are remembered */
 #define READER_MEMORY_BYTES (256u << 20)  /* address space of a reader */
 #define READER_CPU_SECONDS 2              /* its processor time */
+#define READER_LOOK_USEC 200ULL           /* after a question, before we sleep until the answer comes */
 #define READER_ANSWER_USEC 5000000ULL     /* for the whole of a question */
 #define READER_READY_USEC 2000000ULL      /* for a reader to be there */
 #define READER_LOST_USEC 20000ULL         /* for the end of the program to show, when a reader has ended without a word */

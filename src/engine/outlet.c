@@ -66,7 +66,9 @@ int outlet_end(struct outlet *o)
         int r = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(o->streams); i++) {
-                int e = o->streams[i].scrub ? scrub_stream_end(o->streams[i].scrub) : 0;
+                struct scrub_stream *s = o->streams[i].scrub;
+                /* What was cut has not ended: it may have been the beginning of a secret, and is not shown. */
+                int e = !s ? 0 : o->over ? scrub_stream_pause(s) : scrub_stream_end(s);
                 r = r < 0 ? r : e;
         }
         return r;

@@ -106,8 +106,8 @@ static void test_output_limit(void **state)
         assert_int_equal(outlet_end(&o), 0);
         outlet_done(&o);
         assert_true(result->truncated);
-        assert_int_equal(result->out.size, 10);
-        assert_memory_equal(result->out.data, KEY, 10); /* half a key is none */
+        assert_int_equal(result->out.size, SCRUB_SHOWN_MAX); /* what was cut may have been the beginning of more */
+        assert_memory_equal(result->out.data, KEY, SCRUB_SHOWN_MAX);
 }
 
 static void test_scrub_off(void **state)
@@ -210,7 +210,7 @@ static void test_input_stream(void **state)
 
         assert_int_equal(look(w, "open('/var/run/docker.sock')", -1, before), 0);
         inlet_see(&i, KEY, 7);
-        inlet_see(&i, KEY + 7, strlen(KEY) - 7);
+        inlet_see(&i, &KEY[7], strlen(KEY) - 7);
         assert_int_equal(inlet_end(&i, result), 0);
         inlet_done(&i);
         assert_int_equal(result->findings->n, 1);

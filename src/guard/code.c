@@ -9,9 +9,38 @@
 #include <errno.h>
 #include <hs/hs_runtime.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PYTHON "python"
+#define BATCH_BYTES (32u << 10)
+#define BATCH_ROWS 1024u
+#define HITS_MAX 256u       /* of one scan, whose beginning is looked for; of others the line is enough */
+#define BEGIN_BYTES_MAX 1024u /* before its end, where it is looked for */
+
+/* What the reader tells comes in small pieces. They are scanned together, each in lines of its own, with something in between that no blank is. */
+static const char between[] = {'\n', '\0', '\n'};
+
+struct batch {
+        size_t used, n;
+        struct batch_row {
+                size_t at; /* in text */
+                uint32_t places, line, column;
+        } rows[BATCH_ROWS];
+        char text[BATCH_BYTES];
+};
+
+/* A place in the code, and the line that it is in. */
+struct position {
+        size_t at, line_at;
+        uint32_t line;
+};
+
+/* What was found in the code, by where it ends. */
+struct hit {
+        uint32_t pattern, line;
+        size_t line_at, to;
+};
 
 struct check {
         const struct rules *rules;
@@ -20,12 +49,19 @@ struct check {
         struct guard_findings *findings;
         hs_stream_t *stream;
         hs_scratch_t *scratch;
+        bool failed; /* something could not be scanned */
+
+        struct batch *batch; /* of Python */
+        const char *code;
+        size_t size;
 
         /* What is scanned now */
         uint32_t places;
-        const char *text; /* the code, where a match has to be found in it; else NULL, and line and column are those of the item */
-        uint32_t line, column;
-        size_t counted;   /* bytes of text that line and column are behind */
+        const char *text; /* the code; NULL: the batch */
+        struct position at;
+        uint32_t last_lines[RULES_MAX]; /* by rule: where it was found last. Once in a line is enough */
+        struct hit hits[HITS_MAX];
+        size_t n_hits;
 };
 
 /* ---- what is found ---- */
@@ -64,8 +100,7 @@ const struct guard_finding *guard_blocks(const struct guard_findings *f)
         return f->n > 0 && f->rows[0].action == GUARD_BLOCK ? &f->rows[0] : NULL;
 }
 
-/* What the policy makes of a rule's action. */
-static enum guard_action action_of(const struct guard_settings *s, const char *rule, const char *set, enum guard_action own)
+enum guard_action guard_action_of(const struct guard_settings *s, const char *rule, const char *set, enum guard_action own)
 {
         enum guard_action action = own;
         bool by_rule = false;
@@ -86,7 +121,7 @@ static void add_rule(struct check *c, const struct code_rule *rule, uint32_t lin
         const struct rules *r = c->rules;
         struct guard_finding f = {.line = line, .column = column};
 
-        f.action = action_of(c->settings, rules_text(r, rule->id), rules_text(r, rule->set), (enum guard_action)rule->action);
+        f.action = guard_action_of(c->settings, rules_text(r, rule->id), rules_text(r, rule->set), (enum guard_action)rule->action);
         if (f.action == GUARD_OFF)
                 return;
         snprintf(f.rule, sizeof(f.rule), "%s", rules_text(r, rule->id));
@@ -108,34 +143,45 @@ static bool list_has(const struct rules *r, uint32_t list, const char *name)
 
 /* ---- patterns ---- */
 
-/* Matches come by where they end, so mostly forward. */
-static void find_place(struct check *c, size_t at, uint32_t *ret_line, uint32_t *ret_column)
+/* Forward only: matches come by where they end. */
+static void move_to(struct position *p, const char *text, size_t at)
 {
-        if (at < c->counted) {
-                c->counted = 0;
-                c->line = c->column = 1;
+        const char *found;
+
+        while (p->at < at && (found = memchr(text + p->at, '\n', at - p->at))) {
+                p->line++;
+                p->line_at = p->at = (size_t)(found - text) + 1;
         }
-        for (; c->counted < at; c->counted++) {
-                c->column++;
-                if (c->text[c->counted] == '\n') {
-                        c->line++;
-                        c->column = 1;
-                }
-        }
-        *ret_line = c->line;
-        *ret_column = c->column;
+        p->at = MAX(p->at, at);
 }
 
-/* The first that is no blank of the line in which a match ends. */
-static size_t line_begin(const char *text, size_t to)
+/* The last that begins at the place or before; the line break before a piece belongs to it. */
+static const struct batch_row *find_row(const struct batch *b, size_t at)
 {
-        size_t at = to > 0 ? to - 1 : 0;
+        size_t low = 0, high = b->n;
 
-        while (at > 0 && text[at - 1] != '\n')
-                at--;
-        while (at < to && (text[at] == ' ' || text[at] == '\t'))
-                at++;
-        return at;
+        while (high - low > 1) {
+                size_t middle = (low + high) / 2;
+                if (b->rows[middle].at <= at + 1)
+                        low = middle;
+                else
+                        high = middle;
+        }
+        return &b->rows[low];
+}
+
+static void note_hit(struct check *c, unsigned id, size_t to)
+{
+        uint32_t rule = c->rules->patterns[id].rule;
+
+        move_to(&c->at, c->text, to - 1);
+        if (c->last_lines[rule] == c->at.line)
+                return;
+        c->last_lines[rule] = c->at.line;
+        if (c->n_hits == HITS_MAX)
+                add_rule(c, &c->rules->code[rule], c->at.line, 1);
+        else
+                c->hits[c->n_hits++] = (struct hit){.pattern = id, .line = c->at.line, .line_at = c->at.line_at, .to = to};
 }
 
 static int on_match(unsigned id, unsigned long long from, unsigned long long to, unsigned flags, void *data)
@@ -143,19 +189,19 @@ static int on_match(unsigned id, unsigned long long from, unsigned long long to,
         struct check *c = data;
         const struct code_pattern *p = &c->rules->patterns[id];
         const struct code_rule *rule = &c->rules->code[p->rule];
-        uint32_t line = c->line, column = c->column;
+        const struct batch_row *row = c->text ? NULL : find_row(c->batch, (size_t)to - 1);
 
-        if (!(p->places & c->places) || !list_has(c->rules, rule->languages, c->language))
+        if (!(p->places & (row ? row->places : c->places)) || !list_has(c->rules, rule->languages, c->language))
                 return 0;
-        if (c->text)
-                find_place(c, p->tells_begin ? (size_t)from : line_begin(c->text, (size_t)to), &line, &column);
-        add_rule(c, rule, line, column);
+        if (row)
+                add_rule(c, rule, row->line, row->column);
+        else
+                note_hit(c, id, (size_t)to);
         return 0;
 }
 
-static int scan(struct check *c, uint32_t places, const char *text, size_t size)
+static int scan(struct check *c, const char *text, size_t size)
 {
-        c->places = places;
         if (!c->stream || size == 0)
                 return 0;
         hs_error_t e = hs_scan_stream(c->stream, text, (unsigned)size, 0, c->scratch, on_match, c);
@@ -164,12 +210,77 @@ static int scan(struct check *c, uint32_t places, const char *text, size_t size)
         return e == HS_SUCCESS ? 0 : -ENOMEM;
 }
 
+/* ---- where a match begins ---- */
+
+struct trial {
+        unsigned pattern;
+        size_t to;
+        bool found;
+};
+
+static int on_trial(unsigned id, unsigned long long from, unsigned long long to, unsigned flags, void *data)
+{
+        struct trial *t = data;
+
+        t->found |= id == t->pattern && to == t->to;
+        return 0;
+}
+
+static bool matches_from(struct check *c, const char *code, size_t from, const struct hit *h)
+{
+        struct trial t = {.pattern = h->pattern, .to = h->to - from};
+
+        if (hs_scan_stream(c->stream, code + from, (unsigned)t.to, 0, c->scratch, on_trial, &t) != HS_SUCCESS)
+                c->failed = true;
+        if (hs_reset_stream(c->stream, 0, c->scratch, on_trial, &t) != HS_SUCCESS)
+                c->failed = true;
+        return t.found;
+}
+
+/* Vectorscan tells only the end: to know the beginning it needs more states than many patterns leave. What is found from a place on is found from
+ * every place before it, so the last such place is soon known. When there is none within reach, the line has to do. */
+static size_t find_begin(struct check *c, const char *code, const struct hit *h)
+{
+        size_t low = h->to > BEGIN_BYTES_MAX ? h->to - BEGIN_BYTES_MAX : 0, high = h->to;
+
+        if (!matches_from(c, code, low, h)) {
+                for (low = h->line_at; low < h->to - 1 && (code[low] == ' ' || code[low] == '\t');)
+                        low++;
+                return low;
+        }
+        while (high - low > 1) {
+                size_t middle = low + (high - low) / 2;
+                if (matches_from(c, code, middle, h))
+                        low = middle;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+static void add_hit(struct check *c, const char *code, const struct hit *h)
+{
+        size_t begin = find_begin(c, code, h), line_at = h->line_at;
+        uint32_t line = h->line;
+
+        while (begin < line_at) { /* it began in an earlier line */
+                const char *before = memrchr(code, '\n', line_at - 1);
+                line_at = before ? (size_t)(before - code) + 1 : 0;
+                line--;
+        }
+        add_rule(c, &c->rules->code[c->rules->patterns[h->pattern].rule], line, (uint32_t)(begin - line_at) + 1);
+}
+
 static int scan_code(struct check *c, uint32_t places, const char *code, size_t size)
 {
         c->text = code;
-        c->line = c->column = 1;
-        c->counted = 0;
-        int r = scan(c, places, code, size);
+        c->places = places;
+        c->at = (struct position){.line = 1};
+        c->n_hits = 0;
+        memset(c->last_lines, 0, c->rules->n_code * sizeof(c->last_lines[0]));
+        int r = scan(c, code, size);
+        for (size_t i = 0; r == 0 && i < c->n_hits; i++)
+                add_hit(c, code, &c->hits[i]);
         c->text = NULL;
         return r;
 }
@@ -202,35 +313,72 @@ static void look_at_import(struct check *c, const struct reader_item *item)
         }
 }
 
+static void scan_batch(struct check *c)
+{
+        struct batch *b = c->batch;
+
+        if (b->n > 0 && scan(c, b->text, b->used) < 0)
+                c->failed = true;
+        b->n = b->used = 0;
+}
+
 static void take_item(void *data, const struct reader_item *item)
 {
+        static const uint32_t places[] = {[READER_IMPORT] = GUARD_IN_IMPORT, [READER_STRING] = GUARD_IN_STRING, [READER_CALL] = GUARD_IN_CALL};
         struct check *c = data;
+        struct batch *b = c->batch;
 
-        c->line = item->line;
-        c->column = item->column;
         if (item->kind == READER_IMPORT)
                 look_at_import(c, item);
-        (void)scan(c, item->kind == READER_IMPORT ? GUARD_IN_IMPORT : item->kind == READER_STRING ? GUARD_IN_STRING : GUARD_IN_CALL, item->text, item->size);
+        if (b->n == BATCH_ROWS || b->used + sizeof(between) + item->size > sizeof(b->text))
+                scan_batch(c);
+        if (b->n > 0) {
+                memcpy(b->text + b->used, between, sizeof(between));
+                b->used += sizeof(between);
+        }
+        b->rows[b->n++] = (struct batch_row){.at = b->used, .places = places[item->kind], .line = item->line, .column = item->column};
+        if (item->size > sizeof(b->text)) { /* by itself, and where it is */
+                if (scan(c, item->text, item->size) < 0)
+                        c->failed = true;
+                b->n = 0;
+                return;
+        }
+        memcpy(b->text + b->used, item->text, item->size);
+        b->used += item->size;
 }
 
 static void say_unreadable(struct check *c)
 {
         struct guard_finding f = {.rule = GUARD_UNREADABLE_RULE, .set = GUARD_UNREADABLE_RULE};
 
-        f.action = action_of(c->settings, f.rule, f.set, GUARD_WARN);
+        f.action = guard_action_of(c->settings, f.rule, f.set, GUARD_WARN);
         snprintf(f.message, sizeof(f.message), "The code is too large or too deeply nested to be looked at to its end.");
         snprintf(f.remedy, sizeof(f.remedy), "Put data into files, and split the code into smaller pieces.");
         if (f.action != GUARD_OFF)
                 guard_add(c->findings, &f);
 }
 
+static void scan_text(void *data)
+{
+        struct check *c = data;
+
+        if (scan_code(c, GUARD_IN_TEXT, c->code, c->size) < 0)
+                c->failed = true;
+}
+
 static int check_python(struct check *c, const char *code, size_t size, gb_error *err)
 {
-        int r = scan_code(c, GUARD_IN_TEXT, code, size);
-
-        if (r < 0)
-                return error_set(err, GB_E_INTERNAL, -r, "cannot look at the code: %s", strerror(-r));
-        r = reader_ask(code, size, take_item, c, err);
+        c->code = code;
+        c->size = size;
+        c->batch = malloc(sizeof(*c->batch));
+        if (!c->batch)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at the code: out of memory");
+        c->batch->n = c->batch->used = 0;
+        int r = reader_ask_meanwhile(code, size, take_item, scan_text, c, err);
+        scan_batch(c);
+        free(c->batch);
+        if (r >= 0 && c->failed)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at the code: out of memory");
         if (r == 1) {
                 say_unreadable(c);
                 r = scan_code(c, GUARD_IN_STRING | GUARD_IN_OTHERS, code, size); /* what can be seen without */
@@ -241,32 +389,31 @@ static int check_python(struct check *c, const char *code, size_t size, gb_error
 /* ---- secrets ---- */
 
 /* The first byte that is not the same: there the first of them stood. */
-static void find_difference(struct check *c, const char *code, size_t size, const struct buffer *scrubbed, struct guard_finding *f)
+static void find_difference(const char *code, size_t size, const struct buffer *scrubbed, struct guard_finding *f)
 {
         size_t at = 0;
 
         while (at < size && at < scrubbed->size && code[at] == scrubbed->data[at])
                 at++;
-        c->text = code;
-        c->line = c->column = 1;
-        c->counted = 0;
-        find_place(c, at, &f->line, &f->column);
-        c->text = NULL;
+        struct position p = {.line = 1};
+        move_to(&p, code, at);
+        f->line = p.line;
+        f->column = (uint32_t)(at - p.line_at) + 1;
 }
 
 static int check_secrets(struct check *c, const char *code, size_t size)
 {
         _cleanup_buffer_ struct buffer scrubbed = {0};
-        struct guard_finding f = {.rule = GUARD_SECRET_RULE, .set = "secrets", .action = c->settings->strict_scrub ? GUARD_BLOCK : GUARD_WARN};
+        struct guard_finding f = {.rule = GUARD_SECRET_RULE, .set = GUARD_SECRETS_SET, .action = c->settings->strict_scrub ? GUARD_BLOCK : GUARD_WARN};
 
-        buffer_init(&scrubbed, 2 * size + 4096);
+        buffer_init(&scrubbed, SIZE_MAX / 2);
         int r = c->settings->scrub ? scrub_text(c->settings->scrub, code, size, &scrubbed, NULL) : 0;
         if (r <= 0)
                 return r;
-        f.action = action_of(c->settings, f.rule, f.set, f.action);
-        find_difference(c, code, size, &scrubbed, &f);
+        f.action = guard_action_of(c->settings, f.rule, f.set, f.action);
+        find_difference(code, size, &scrubbed, &f);
         snprintf(f.message, sizeof(f.message), "The code carries what looks like a secret.");
-        snprintf(f.remedy, sizeof(f.remedy), "Give secrets to the session (\"secrets\", --secret) and read them from the environment.");
+        snprintf(f.remedy, sizeof(f.remedy), "%s", GUARD_SECRET_REMEDY);
         if (f.action != GUARD_OFF)
                 guard_add(c->findings, &f);
         return 0;
@@ -278,7 +425,7 @@ static int check_code(struct check *c, const char *code, size_t size, gb_error *
 
         if (c->settings->mode == GUARD_MODE_OFF)
                 return 0;
-        if (r->code_db && (hs_clone_scratch(r->scratch, &c->scratch) != HS_SUCCESS || hs_open_stream(r->code_db, 0, &c->stream) != HS_SUCCESS))
+        if (r->code_db && (!(c->scratch = rules_scratch_get(r, RULES_CODE)) || hs_open_stream(r->code_db, 0, &c->stream) != HS_SUCCESS))
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at the code: out of memory");
         if (strcmp(c->language, PYTHON) == 0)
                 return check_python(c, code, size, err);
@@ -296,7 +443,7 @@ int guard_check(const struct rules *rules, const struct guard_settings *settings
         int r = check_code(&c, code, size, err);
         if (c.stream)
                 (void)hs_close_stream(c.stream, NULL, NULL, NULL);
-        (void)hs_free_scratch(c.scratch);
+        rules_scratch_put(rules, RULES_CODE, c.scratch);
         if (r == 0 && check_secrets(&c, code, size) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look for secrets in the code: out of memory");
         return r;

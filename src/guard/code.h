@@ -32,6 +32,8 @@ struct guard_settings {
 #define GUARD_UNREADABLE_RULE "unreadable-code" /* the reader could not follow the code to its end */
 #define GUARD_SECRET_RULE "secret-in-code"
 #define GUARD_SECRET_INPUT_RULE "secret-in-stdin"
+#define GUARD_SECRETS_SET "secrets" /* of both */
+#define GUARD_SECRET_REMEDY "Give secrets to the session (\"secrets\", --secret) and read them from the environment."
 
 struct guard_finding {
         char rule[SCRUB_NAME_MAX], set[SCRUB_NAME_MAX];
@@ -50,6 +52,8 @@ struct guard_findings {
  * reader): nothing may run then. */
 int guard_check(const struct rules *rules, const struct guard_settings *settings, const char *language, const char *code, size_t size,
                 struct guard_findings *ret, gb_error *err);
+/* What a policy makes of the action of a rule. */
+enum guard_action guard_action_of(const struct guard_settings *s, const char *rule, const char *set, enum guard_action own);
 /* The first that blocks; NULL: none does. */
 const struct guard_finding *guard_blocks(const struct guard_findings *f);
 /* Adds one; keeps the order. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One master for the process, started when it is first needed. What it has sent and nobody has taken yet waits in its socket: those are the readers
- * ahead. Who takes one orders the next.
+ * ahead. Who has taken one orders the next when it has its answer.
  *
  * A fork has none: it would share the socket, and take the sockets that others wait for. */
 #include "guard/reader.h"
@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -23,16 +24,18 @@
 #include <unistd.h>
 
 #define PROGRAM "glovebox-reader"
-#define INPUT_BYTES (256u << 10) /* to begin with; it grows for a larger item */
+#define INPUT_BYTES (64u << 10) /* to begin with; it grows for a larger item. Below what malloc() asks the kernel for each time */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned wanted_ahead = 1;
+static bool asked_before; /* who asks twice asks again: only then others are made ready in advance */
 static struct {
         pid_t pid; /* 0: none */
         pid_t owner;
         int fd;
         uint64_t generation;
+        unsigned ahead; /* ordered, and not taken yet */
 } master = {.fd = -1};
 
 /* ---- the master ---- */
@@ -114,6 +117,7 @@ static int order(unsigned n)
         do
                 k = send(master.fd, bytes, MIN(n, READER_AHEAD_MAX), MSG_NOSIGNAL | MSG_DONTWAIT);
         while (k < 0 && errno == EINTR);
+        master.ahead += k > 0 ? (unsigned)k : 0;
         return k < 0 ? -errno : 0;
 }
 
@@ -138,6 +142,7 @@ static int start_master(gb_error *err)
         }
         master.owner = getpid();
         master.generation++;
+        master.ahead = 0;
         (void)order(wanted_ahead);
         return 0;
 }
@@ -156,7 +161,7 @@ static bool master_is_dead(void)
 }
 
 /* The next socket that it sends. -EPIPE: it is gone; -ETIMEDOUT. */
-static int receive_socket(void)
+static int receive_socket(uint64_t usec)
 {
         union {
                 char bytes[CMSG_SPACE(sizeof(int))];
@@ -164,7 +169,7 @@ static int receive_socket(void)
         } control;
         char byte;
         struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-        uint64_t end = monotonic_usec() + READER_READY_USEC;
+        uint64_t end = monotonic_usec() + usec;
 
         for (;;) {
                 struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
@@ -174,7 +179,7 @@ static int receive_socket(void)
                 if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
                         memcpy(&fd, CMSG_DATA(c), sizeof(int));
                 if (n > 0)
-                        return fd >= 0 ? fd : -EMFILE; /* our own table was full */
+                        return fd >= 0 ? fd : msg.msg_flags & MSG_CTRUNC ? -EMFILE /* our own table was full */ : -EBADMSG;
                 if (n == 0 || (errno != EAGAIN && errno != EINTR))
                         return -EPIPE;
                 uint64_t now = monotonic_usec();
@@ -192,21 +197,37 @@ static int take_reader(uint64_t *ret_generation, gb_error *err)
 
         lock_master();
         for (int i = 0; i < 2 && fd == -EPIPE && r == 0; i++) {
-                if (master_is_dead())
-                        r = start_master(err);
-                if (r < 0)
-                        break;
-                fd = receive_socket();
+                /* Mostly one waits, and nothing else has to be looked at: if its master is gone, it is gone as well, and that shows. */
+                fd = master.pid > 0 && master.ahead > 0 ? receive_socket(0) : -ETIMEDOUT;
+                if (fd == -ETIMEDOUT || fd == -EPIPE) {
+                        if (master_is_dead())
+                                r = start_master(err);
+                        if (r < 0)
+                                break;
+                        if (master.ahead == 0)
+                                (void)order(1);
+                        fd = receive_socket(READER_READY_USEC);
+                }
                 if (fd == -EPIPE)
                         end_master();
-                else
-                        (void)order(1);
+                else if (fd >= 0 || fd == -EMFILE)
+                        master.ahead -= master.ahead > 0;
         }
         *ret_generation = master.generation;
         pthread_mutex_unlock(&lock);
         if (r == 0 && fd < 0)
                 return error_set(err, fd == -EMFILE ? GB_E_UNAVAILABLE : GB_E_INTERNAL, -fd, "no reader for the code could be had: %s", strerror(-fd));
         return r < 0 ? r : fd;
+}
+
+/* For the next who asks; behind an answer, so that it takes no processor from who gives one. */
+static void order_next(void)
+{
+        lock_master();
+        if (asked_before && master.pid > 0 && master.ahead < wanted_ahead)
+                (void)order(wanted_ahead - master.ahead);
+        asked_before = true;
+        pthread_mutex_unlock(&lock);
 }
 
 void reader_prepare(unsigned ahead)
@@ -240,15 +261,16 @@ struct question {
         uint64_t bytes;
         bool heard; /* anything at all */
         void (*take)(void *data, const struct reader_item *item);
+        void (*meanwhile)(void *data); /* NULL: done */
         void *data;
 };
 
 /* 0, or a negative errno when it goes no further. */
 static int send_some(struct question *q)
 {
-        size_t head = sizeof(q->request), from = q->sent < head ? head : q->sent;
+        size_t head = sizeof(q->request), from = q->sent < head ? head : q->sent, done = q->sent < head ? q->sent : head;
         struct iovec iov[2] = {
-                {.iov_base = (char *)&q->request + MIN(q->sent, head), .iov_len = head - MIN(q->sent, head)},
+                {.iov_base = (char *)&q->request + done, .iov_len = head - done},
                 {.iov_base = (char *)(uintptr_t)q->code + (from - head), .iov_len = q->to_send - from},
         };
         struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
@@ -322,20 +344,38 @@ static int receive_some(struct question *q)
         return r;
 }
 
+static void do_meanwhile(struct question *q)
+{
+        if (q->meanwhile)
+                q->meanwhile(q->data);
+        q->meanwhile = NULL;
+}
+
+/* Most answers are there sooner than a sleeper could be woken: so we look for a moment, and let others run who want to. -EAGAIN: it takes longer. */
+static int look_out(struct question *q)
+{
+        uint64_t end = monotonic_usec() + READER_LOOK_USEC;
+        int r;
+
+        while ((r = receive_some(q)) == -EAGAIN && monotonic_usec() < end)
+                sched_yield();
+        return r;
+}
+
 /* 0 or 1 as the reader says; negative: it did not come to its end. */
 static int talk(struct question *q)
 {
         for (;;) {
                 uint64_t now = monotonic_usec();
-                bool sending = q->sent < q->to_send;
-                struct pollfd p = {.fd = q->fd, .events = (short)(POLLIN | (sending ? POLLOUT : 0))};
-                int r = 0;
+                int r = q->sent < q->to_send ? send_some(q) : 0;
+                struct pollfd p = {.fd = q->fd, .events = (short)(POLLIN | (q->sent < q->to_send ? POLLOUT : 0))};
 
                 if (now >= q->end_usec)
                         return -ETIMEDOUT;
-                if (sending)
-                        r = send_some(q);
                 if (r < 0)
+                        return r;
+                do_meanwhile(q);
+                if (q->sent == q->to_send && (r = look_out(q)) != -EAGAIN)
                         return r;
                 if (poll(&p, 1, (int)((q->end_usec - now) / 1000) + 1) < 0 && errno != EINTR)
                         return -errno;
@@ -361,14 +401,18 @@ static bool has_lost_master(uint64_t generation)
         return lost;
 }
 
-int reader_ask(const char *code, size_t size, void (*take)(void *data, const struct reader_item *item), void *data, gb_error *err)
+int reader_ask_meanwhile(const char *code, size_t size, void (*take)(void *data, const struct reader_item *item), void (*meanwhile)(void *data), void *data,
+                         gb_error *err)
 {
-        struct question q = {.code = code, .take = take, .data = data, .allocated = INPUT_BYTES, .end_usec = monotonic_usec() + READER_ANSWER_USEC};
+        struct question q = {.code = code, .take = take, .meanwhile = meanwhile, .data = data, .allocated = INPUT_BYTES};
         bool lost = true;
         int r = -EPIPE;
 
-        if (size > READER_CODE_BYTES_MAX)
+        if (size > READER_CODE_BYTES_MAX) {
+                do_meanwhile(&q);
                 return 1;
+        }
+        q.end_usec = monotonic_usec() + READER_ANSWER_USEC;
         q.request = (struct reader_request){.magic = READER_MAGIC, .size = (uint32_t)size};
         q.to_send = sizeof(q.request) + size;
         _cleanup_free_ char *input = malloc(INPUT_BYTES);
@@ -387,7 +431,14 @@ int reader_ask(const char *code, size_t size, void (*take)(void *data, const str
                 /* Nothing was heard, so nothing is told twice. */
                 lost = r < 0 && r != -ETIMEDOUT && !q.heard && has_lost_master(generation);
         }
+        do_meanwhile(&q);
+        order_next();
         if (lost)
                 return error_set(err, GB_E_UNAVAILABLE, EAGAIN, "no reader for the code stays alive: there are too many processes, or too little memory");
         return r == 0 ? 0 : 1;
+}
+
+int reader_ask(const char *code, size_t size, void (*take)(void *data, const struct reader_item *item), void *data, gb_error *err)
+{
+        return reader_ask_meanwhile(code, size, take, NULL, data, err);
 }

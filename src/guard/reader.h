@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "guard/reader/wire.h"
 
-/* Starts readers early; optional. ahead: how many wait at a time (1 for a command, more for a server). A second call does nothing. */
+/* Starts readers early, and does not wait for them; optional. ahead: how many wait at a time (1 for a command, more for a server); who has asked only once gets
+ * no other in advance. A second call does nothing. */
 void reader_prepare(unsigned ahead);
 /* Ends them. Nobody may be asking. */
 void reader_forget(void);
@@ -26,5 +27,8 @@ struct reader_item {
 /* From any thread. Calls take for each thing in the code, in order. Returns 0; 1 when the reader did not come to the end of it (it died, took too long,
  * broke the rules, or there was too much): what came before was taken; negative: none could be had, and err says why. */
 int reader_ask(const char *code, size_t size, void (*take)(void *data, const struct reader_item *item), void *data, gb_error *err);
+/* The same; meanwhile is called once, before anything is taken, while the reader reads. */
+int reader_ask_meanwhile(const char *code, size_t size, void (*take)(void *data, const struct reader_item *item), void (*meanwhile)(void *data), void *data,
+                         gb_error *err);
 
 #endif

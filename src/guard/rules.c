@@ -4,8 +4,9 @@
  * it is used. */
 #include "guard/rules.h"
 
-#include "base/sha256.h"
 #include "guard/rules_state.h"
+#include "guard/rules_wire.h"
+#include "guard/scrub_starts.h"
 
 #include <errno.h>
 #include <hs/hs_runtime.h>
@@ -54,12 +55,13 @@ static bool shapes_fit(const struct rules *r)
         for (size_t i = 0; i < r->n_shapes; i++) {
                 const struct shape_rule *s = &r->shapes[i];
                 if (!text_fits(r->head, s->id) || !text_fits(r->head, s->set) || !text_fits(r->head, s->about) || !text_fits(r->head, s->end) ||
-                    !text_fits(r->head, s->needs) || !list_fits(r, s->except) || s->check >= SHAPE_CHECK_COUNT || s->max > SHAPE_BYTES_MAX)
+                    !text_fits(r->head, s->needs) || !list_fits(r, s->except) || s->check >= SHAPE_CHECK_COUNT || s->max > SHAPE_BYTES_MAX || s->keep_end > s->max)
                         return false;
         }
         for (size_t i = 0; i < r->n_starts; i++) {
                 const struct shape_start *s = &r->starts[i];
-                if (s->rule >= r->n_shapes || !text_fits(r->head, s->text) || s->size < SHAPE_START_MIN || s->size != strlen(rules_text(r, s->text)))
+                if (s->rule >= r->n_shapes || !text_fits(r->head, s->text) || s->size < SHAPE_START_MIN || s->size != strlen(rules_text(r, s->text)) ||
+                    (i > 0 && strcmp(rules_text(r, s[-1].text), rules_text(r, s->text)) > 0))
                         return false;
         }
         return true;
@@ -82,18 +84,7 @@ static bool head_fits(const struct rules_head *h, size_t size)
                ((const char *)h)[h->texts.at + h->texts.size - 1] == '\0' && piece_fits(h, &h->code, sizeof(struct code_rule)) &&
                piece_fits(h, &h->patterns, sizeof(struct code_pattern)) && piece_fits(h, &h->shapes, sizeof(struct shape_rule)) &&
                piece_fits(h, &h->starts, sizeof(struct shape_start)) && piece_fits(h, &h->examples, sizeof(struct rule_example)) &&
-               piece_fits(h, &h->code_db, 1) && piece_fits(h, &h->start_db, 1) && piece_fits(h, &h->shape_db, 1);
-}
-
-static bool digest_is_right(const struct rules_head *h)
-{
-        char text[SHA256_TEXT_MAX];
-        struct sha256 s;
-
-        sha256_init(&s);
-        sha256_add(&s, h + 1, (size_t)h->size - sizeof(*h));
-        sha256_text(&s, text);
-        return strncmp(text, h->digest, sizeof(text)) == 0;
+               h->starts.size <= UINT16_MAX && piece_fits(h, &h->code_db, 1) && piece_fits(h, &h->shape_db, 1);
 }
 
 bool rules_memory_is_current(const void *bytes, size_t size)
@@ -121,47 +112,71 @@ static void set_pieces(struct rules *r, const void *bytes)
         r->n_shapes = h->shapes.size;
         r->n_starts = h->starts.size;
         r->n_examples = h->examples.size;
-        for (size_t i = 0; i < r->n_starts; i++)
-                r->start_max = MAX(r->start_max, (size_t)r->starts[i].size);
 }
 
-static int open_database(struct rules *r, const struct rules_piece *p, hs_database_t **ret)
+/* They are used where they lie, and never changed: compile/expression.c. */
+static hs_database_t *database_at(const struct rules *r, const struct rules_piece *p)
 {
-        if (p->size == 0)
-                return 0;
-        hs_error_t e = hs_deserialize_database((const char *)r->head + p->at, p->size, ret);
-        if (e == HS_SUCCESS)
-                e = hs_alloc_scratch(*ret, &r->scratch);
-        return e == HS_SUCCESS ? 0 : e == HS_NOMEM ? -ENOMEM : -EINVAL;
-}
-
-static int open_databases(struct rules *r)
-{
-        int e = open_database(r, &r->head->code_db, &r->code_db);
-
-        if (e == 0)
-                e = open_database(r, &r->head->start_db, &r->start_db);
-        return e < 0 ? e : open_database(r, &r->head->shape_db, &r->shape_db);
+        return p->size > 0 ? (hs_database_t *)(uintptr_t)((const char *)r->head + p->at) : NULL;
 }
 
 int rules_open(const void *bytes, struct rules **ret, gb_error *err)
 {
         _cleanup_rules_ struct rules *r = calloc(1, sizeof(*r));
 
-        int e = r ? 0 : -ENOMEM;
+        if (r)
+                r->index = calloc(1, sizeof(*r->index));
+        int e = r && r->index ? 0 : -ENOMEM;
         if (e == 0) {
                 set_pieces(r, bytes);
-                e = open_databases(r);
+                e = starts_index(r);
+        }
+        if (e == 0) {
+                r->code_db = database_at(r, &r->head->code_db);
+                r->shape_db = database_at(r, &r->head->shape_db);
         }
         if (e < 0)
-                return error_set(err, e == -ENOMEM ? GB_E_INTERNAL : GB_E_POLICY, -e, "the compiled rules cannot be used on this processor or by this version: %s",
-                                 strerror(-e));
+                return error_set(err, GB_E_INTERNAL, -e, "cannot open the rules: %s", strerror(-e));
         *ret = TAKE_PTR(r);
         return 0;
 }
 
+struct hs_scratch *rules_scratch_get(const struct rules *r, enum rules_kind kind)
+{
+        const hs_database_t *db = kind == RULES_CODE ? r->code_db : r->shape_db;
+        struct hs_scratch *scratch = NULL;
+
+        for (size_t i = 0; i < RULES_SCRATCH_KEPT; i++) {
+                scratch = atomic_exchange(&r->index->kept[kind][i], NULL);
+                if (scratch)
+                        return scratch;
+        }
+        return db && hs_alloc_scratch(db, &scratch) == HS_SUCCESS ? scratch : NULL;
+}
+
+void rules_scratch_put(const struct rules *r, enum rules_kind kind, struct hs_scratch *scratch)
+{
+        for (size_t i = 0; scratch && i < RULES_SCRATCH_KEPT; i++) {
+                struct hs_scratch *none = NULL;
+                if (atomic_compare_exchange_strong(&r->index->kept[kind][i], &none, scratch))
+                        return;
+        }
+        (void)hs_free_scratch(scratch);
+}
+
+/* vectorscan looks at the checksum of a database, and at the processor, when it makes the first scratch for it. */
+static bool tries_database(const struct rules *r, enum rules_kind kind)
+{
+        struct hs_scratch *scratch = rules_scratch_get(r, kind);
+        bool there = (kind == RULES_CODE ? r->code_db : r->shape_db) != NULL;
+
+        rules_scratch_put(r, kind, scratch);
+        return scratch || !there;
+}
+
 int rules_from_memory(const void *bytes, size_t size, struct rules **ret, gb_error *err)
 {
+        _cleanup_rules_ struct rules *r = NULL;
         _cleanup_free_ void *copy = NULL;
         struct rules look = {0};
         static const char wrong[] = "the compiled rules are damaged";
@@ -171,25 +186,31 @@ int rules_from_memory(const void *bytes, size_t size, struct rules **ret, gb_err
         memcpy(copy, bytes, size);
         if (!rules_memory_is_current(copy, size))
                 return error_set(err, GB_E_POLICY, EINVAL, "the compiled rules are of another version");
-        if (!head_fits(copy, size) || !digest_is_right(copy))
+        if (!head_fits(copy, size) || rules_checksum(copy, size) != ((const struct rules_head *)copy)->checksum)
                 return error_set(err, GB_E_POLICY, EINVAL, "%s", wrong);
         set_pieces(&look, copy);
         if (!code_fits(&look) || !shapes_fit(&look) || !examples_fit(&look))
                 return error_set(err, GB_E_POLICY, EINVAL, "%s", wrong);
-        int r = rules_open(copy, ret, err);
-        if (r == 0)
-                (*ret)->memory = TAKE_PTR(copy);
-        return r;
+        int e = rules_open(copy, &r, err);
+        if (e < 0)
+                return e;
+        r->memory = TAKE_PTR(copy);
+        for (enum rules_kind kind = 0; kind < RULES_KINDS; kind++)
+                if (!tries_database(r, kind))
+                        return error_set(err, GB_E_POLICY, EINVAL, "the compiled rules cannot be used on this processor or by this version");
+        *ret = TAKE_PTR(r);
+        return 0;
 }
 
 void rules_free(struct rules *r)
 {
         if (!r)
                 return;
-        (void)hs_free_database(r->code_db);
-        (void)hs_free_database(r->start_db);
-        (void)hs_free_database(r->shape_db);
-        (void)hs_free_scratch(r->scratch);
+        for (size_t i = 0; r->index && i < RULES_KINDS * RULES_SCRATCH_KEPT; i++)
+                (void)hs_free_scratch(r->index->kept[i / RULES_SCRATCH_KEPT][i % RULES_SCRATCH_KEPT]);
+        if (r->index)
+                free(r->index->rows);
+        free(r->index);
         free(r->memory);
         free(r);
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RULES_MAGIC "gbrules1"
+#define RULES_MAGIC "gbrules3"
 #define RULES_ALIGN 64 /* of the piece in memory, and of each database in it */
 
 /* What is done about code that a rule finds; the larger one counts. OFF: only as a switch. */
@@ -36,7 +36,6 @@ struct code_rule {
 struct code_pattern {
         uint32_t rule;
         uint32_t places; /* bits of enum guard_place */
-        uint32_t tells_begin; /* 1: vectorscan can tell where a match begins, and not only where it ends */
 };
 
 enum shape_check {
@@ -50,11 +49,12 @@ enum shape_check {
  * start, or after `max` bytes. Then the pattern decides, from the candidate's first byte on, as long as it can be; then the rest below. */
 struct shape_rule {
         uint32_t id, set, about;
-        uint32_t max;
+        uint32_t min, max; /* bytes of a candidate */
         uint32_t end;      /* text; 0: none */
         uint32_t needs;    /* text that must be in a candidate, or the pattern is not even tried; 0: none */
         uint32_t except;   /* texts, an empty one at the end: a match with one of them in it is none; 0: none */
         uint32_t lead;     /* 1: what the lead pattern matches at its beginning stays */
+        uint32_t keep_end; /* so many bytes at the end of a match stay as well */
         uint32_t check;    /* enum shape_check */
         uint32_t entropy_milli; /* thousandths of a bit per byte that the match without lead and start must have; 0: any */
         uint32_t word_before, word_after; /* 1: no letter, digit or _ may stand there */
@@ -62,7 +62,7 @@ struct shape_rule {
         uint8_t chars[32]; /* bit (1 << b % 8) of byte b / 8 */
 };
 
-/* Number i of the database of starts: a literal, at least SHAPE_START_MIN bytes. */
+/* A literal of at least SHAPE_START_MIN bytes. They are sorted by their texts. */
 struct shape_start {
         uint32_t rule;
         uint32_t text, size;
@@ -88,8 +88,8 @@ struct rules_head {
         uint64_t size;    /* of the whole */
         struct rules_piece texts; /* bytes; the first is NUL */
         struct rules_piece code, patterns, shapes, starts, examples;
-        struct rules_piece code_db, start_db, shape_db; /* serialized; size 0: none */
-        char digest[72]; /* sha256 of everything behind the head, as text */
+        struct rules_piece code_db, shape_db; /* as they lie in memory; size 0: none */
+        uint64_t checksum; /* rules_wire.h */
 };
 
 struct hs_database;
@@ -104,11 +104,17 @@ struct rules {
         const struct shape_start *starts;
         const struct rule_example *examples;
         size_t n_code, n_patterns, n_shapes, n_starts, n_examples;
-        struct hs_database *code_db, *start_db, *shape_db; /* NULL: there are no such rules */
-        struct hs_scratch *scratch; /* a model: who scans clones it */
-        size_t start_max;           /* bytes of the longest start */
+        struct hs_database *code_db, *shape_db; /* NULL: there are no such rules */
+        struct rules_index *index;  /* rules_state.h */
         void *memory;               /* that it owns; NULL: the shipped ones */
 };
+
+enum rules_kind { RULES_CODE, RULES_SHAPES, RULES_KINDS };
+
+/* What vectorscan needs to scan with the database of one kind, for one thread at a time. Some are kept for the next who asks. The first costs more than most
+ * texts do, so ask late. NULL: there is no memory, or no such database. */
+struct hs_scratch *rules_scratch_get(const struct rules *r, enum rules_kind kind);
+void rules_scratch_put(const struct rules *r, enum rules_kind kind, struct hs_scratch *scratch); /* takes NULL */
 
 static inline const char *rules_text(const struct rules *r, uint32_t at)
 {
@@ -118,6 +124,9 @@ static inline const char *rules_text(const struct rules *r, uint32_t at)
 /* The rules of this installation: the shipped ones, with those of an operator's directory (rules/ beside the policy) in their place or beside them. Read once,
  * and never freed: a second call gives the same. A directory whose rules are wrong is an error, with file, line and column. */
 int rules_get(const struct rules **ret, gb_error *err);
+/* Reads them again: from now on rules_get() gives these, and what has the others keeps them. When something is wrong with them nothing changes. */
+int rules_reload(gb_error *err);
+void rules_reload_undo(void); /* the last one */
 /* The shipped ones alone. */
 int rules_get_shipped(const struct rules **ret, gb_error *err);
 /* Out of memory that is copied: checked in all its parts. For the cache, for `glovebox guard test FILE`, and for tests. */

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -147,59 +148,97 @@ int rules_compile(const char *const *files, size_t n_files, bool with_shipped, s
 
 /* ---- the cache ---- */
 
-static int cache_path(const struct buffer *in, char **ret_directory, char **ret)
+/* A name of everything that goes in. */
+static void cache_name(const struct buffer *in, char name[static SHA256_TEXT_MAX])
 {
-        _cleanup_free_ char *state = NULL;
-        char key[SHA256_TEXT_MAX];
+        const struct rules_head *own = (const struct rules_head *)(const void *)rules_shipped_text;
         struct sha256 s;
 
-        int r = path_state(&state);
-        if (r < 0)
-                return r;
         sha256_init(&s);
-        sha256_add(&s, ((const struct rules_head *)(const void *)rules_shipped_text)->made_by, sizeof(((struct rules_head *)NULL)->made_by));
+        sha256_add(&s, own->magic, sizeof(own->magic));
+        sha256_add(&s, own->made_by, sizeof(own->made_by));
         sha256_add(&s, in->data, in->size);
-        sha256_text(&s, key);
-        if (asprintf(ret_directory, "%s/rules", state) < 0)
-                return -ENOMEM;
-        return asprintf(ret, "%s/%s", *ret_directory, key) < 0 ? -ENOMEM : 0;
+        sha256_text(&s, name);
 }
 
-/* Only what nobody else could have written. */
-static int cache_read(const char *path, struct rules **ret)
+/* Whether nobody but us and root can change what it is the status of. */
+static bool is_ours(const struct stat *st, mode_t kind)
 {
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        return (st->st_mode & S_IFMT) == kind && (st->st_uid == geteuid() || st->st_uid == 0) && !(st->st_mode & 022);
+}
+
+/* The directory; it is made when it is not there, for which what it stands in must be. */
+static int cache_open(void)
+{
+        _cleanup_free_ char *state = NULL, *path = NULL;
+        struct stat st;
+
+        if (path_state(&state) < 0 || asprintf(&path, "%s/rules", state) < 0)
+                return -ENOENT;
+        (void)mkdir(state, 0700);
+        (void)mkdir(path, 0700);
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && fstat(fd, &st) == 0 && is_ours(&st, S_IFDIR))
+                return fd;
+        safe_close(fd);
+        return -EPERM;
+}
+
+/* Mustn't: take what somebody else could have written. vectorscan trusts a database as a program trusts its code, and no check of its bytes makes one safe. So
+ * the file has to be ours, in a directory that is ours; the checksum is only for accidents. */
+static int cache_read(int directory, const char *name, struct rules **ret)
+{
+        _cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         _cleanup_free_ char *bytes = NULL;
         struct stat st;
         size_t size;
 
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & 022)
+        if (fd < 0 || fstat(fd, &st) < 0 || !is_ours(&st, S_IFREG))
                 return -ENOENT;
         int r = fd_read_all(fd, RULES_BYTES_MAX, &bytes, &size);
         return r < 0 ? r : rules_from_memory(bytes, size, ret, NULL);
 }
 
-/* Whether it could be kept is nobody's business: then it is compiled again. */
-static void cache_write(const char *directory, const char *path, const char *bytes, size_t size)
+/* What was compiled from files as they were once. Others that are still wanted are made anew. */
+static void cache_tidy(int directory)
 {
-        _cleanup_free_ char *part = NULL;
+        char names[RULES_CACHED_MAX][NAME_MAX + 1];
+        size_t n = 0;
 
-        (void)mkdir(directory, 0700);
-        if (asprintf(&part, "%s.XXXXXX", path) < 0) {
-                part = NULL;
+        int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+        if (!dir) {
+                safe_close(fd);
                 return;
         }
-        _cleanup_close_ int fd = mkostemp(part, O_CLOEXEC);
-        if (fd >= 0 && (fd_write_all(fd, bytes, size) < 0 || rename(part, path) < 0))
-                (void)unlink(part);
+        for (const struct dirent *d; n < RULES_CACHED_MAX && (d = readdir(dir)) != NULL;)
+                if (d->d_name[0] != '.')
+                        snprintf(names[n++], sizeof(names[0]), "%s", d->d_name);
+        closedir(dir);
+        for (size_t i = 0; n == RULES_CACHED_MAX && i < n; i++)
+                (void)unlinkat(directory, names[i], 0);
+}
+
+/* Whether it could be kept is nobody's business: then it is compiled again. */
+static void cache_write(int directory, const char *name, const char *bytes, size_t size)
+{
+        char part[SHA256_TEXT_MAX + 32];
+
+        snprintf(part, sizeof(part), "%s.%d", name, getpid());
+        cache_tidy(directory);
+        _cleanup_close_ int fd = openat(directory, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0 && (fd_write_all(fd, bytes, size) < 0 || renameat(directory, part, directory, name) < 0))
+                (void)unlinkat(directory, part, 0);
 }
 
 /* ---- those of this installation ---- */
 
 static int load_all(const struct paths *shipped, const struct paths *extra, struct rules **ret, gb_error *err)
 {
-        _cleanup_free_ char *directory = NULL, *cached = NULL, *bytes = NULL;
+        _cleanup_free_ char *bytes = NULL;
         _cleanup_buffer_ struct buffer in = {0};
+        _cleanup_close_ int cache = -1;
+        char name[SHA256_TEXT_MAX];
         size_t size;
         int r = 0;
 
@@ -210,19 +249,27 @@ static int load_all(const struct paths *shipped, const struct paths *extra, stru
                 r = add_file(&in, extra->rows[i], true, err);
         if (r < 0)
                 return r;
-        bool keeps = cache_path(&in, &directory, &cached) == 0;
-        if (keeps && cache_read(cached, ret) == 0)
+        cache_name(&in, name);
+        cache = cache_open();
+        if (cache >= 0 && cache_read(cache, name, ret) == 0)
                 return 0;
         r = compile(&in, &bytes, &size, err);
         if (r == 0)
                 r = rules_from_memory(bytes, size, ret, err);
-        if (r == 0 && keeps)
-                cache_write(directory, cached, bytes, size);
+        if (r == 0 && cache >= 0)
+                cache_write(cache, name, bytes, size);
         return r;
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rules *shipped_rules, *all_rules;
+static struct rules *shipped_rules, *all_rules; /* all_rules NULL: there are only the shipped ones */
+static bool looked; /* for all_rules; a mistake in them is told every time */
+
+/* What was read again: somebody may still use it. */
+static struct former {
+        struct rules *rules;
+        struct former *next;
+} *former;
 
 int rules_get_shipped(const struct rules **ret, gb_error *err)
 {
@@ -249,7 +296,6 @@ static int find_all(struct rules **ret, gb_error *err)
 
 int rules_get(const struct rules **ret, gb_error *err)
 {
-        static bool looked; /* a mistake in them is told every time */
         int r = 0;
 
         pthread_mutex_lock(&lock);
@@ -265,4 +311,36 @@ int rules_get(const struct rules **ret, gb_error *err)
                 return rules_get_shipped(ret, err);
         *ret = all;
         return 0;
+}
+
+int rules_reload(gb_error *err)
+{
+        _cleanup_rules_ struct rules *fresh = NULL;
+        struct former *f = calloc(1, sizeof(*f));
+
+        if (!f)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = find_all(&fresh, err);
+        if (r < 0) {
+                free(f);
+                return r;
+        }
+        pthread_mutex_lock(&lock);
+        *f = (struct former){all_rules, former};
+        former = f;
+        all_rules = TAKE_PTR(fresh);
+        looked = true;
+        pthread_mutex_unlock(&lock);
+        return 0;
+}
+
+void rules_reload_undo(void)
+{
+        pthread_mutex_lock(&lock);
+        if (former) {
+                struct rules *fresh = all_rules; /* somebody may have them already */
+                all_rules = former->rules;
+                former->rules = fresh;
+        }
+        pthread_mutex_unlock(&lock);
 }

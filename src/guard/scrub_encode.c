@@ -20,6 +20,21 @@ struct forms {
         void *data;
 };
 
+/* A form grows byte by byte, mostly where there is room. */
+static int form_add(struct buffer *b, const void *bytes, size_t n)
+{
+        if (n >= b->allocated - b->size)
+                return buffer_add(b, bytes, n);
+        memcpy(b->data + b->size, bytes, n);
+        b->size += n;
+        return 0;
+}
+
+static int form_add_string(struct buffer *b, const char *text)
+{
+        return form_add(b, text, strlen(text));
+}
+
 static int put_form(struct forms *f, const char *name, int made)
 {
         int r = made;
@@ -33,12 +48,15 @@ static int put_form(struct forms *f, const char *name, int made)
 static int add_hex(struct buffer *b, const char *before, unsigned value, int n_digits, const char *digits)
 {
         char text[16];
-        size_t used = strlen(before);
+        size_t used = 0;
 
-        memcpy(text, before, used);
+        while (before[used]) {
+                text[used] = before[used];
+                used++;
+        }
         for (int i = n_digits - 1; i >= 0; i--)
                 text[used++] = digits[value >> (4 * i) & 15];
-        return buffer_add(b, text, used);
+        return form_add(b, text, used);
 }
 
 /* ---- base64 ---- */
@@ -48,17 +66,18 @@ static const char base64_url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 
 #define BASE64_LINE 76 /* characters, where base64(1) and MIME break lines */
 
-/* Six bits of the secret with `before` bytes in front of it, from bit 6 * i on. */
+/* Byte i of the secret with `before` bytes in front of it. */
+static unsigned byte_at(const struct forms *f, size_t before, size_t i)
+{
+        return i < before || i - before >= f->size ? 0 : f->bytes[i - before];
+}
+
+/* Six bits of that, from bit 6 * i on. */
 static unsigned base64_bits(const struct forms *f, size_t before, size_t i)
 {
-        unsigned value = 0;
+        size_t at = 6 * i / 8;
 
-        for (size_t bit = 6 * i; bit < 6 * i + 6; bit++) {
-                size_t at = bit / 8;
-                unsigned byte = at < before || at - before >= f->size ? 0 : f->bytes[at - before];
-                value = value << 1 | (byte >> (7 - bit % 8) & 1);
-        }
-        return value;
+        return (byte_at(f, before, at) << 8 | byte_at(f, before, at + 1)) >> (10 - 6 * i % 8) & 63;
 }
 
 /* Only the characters that hold nothing but bits of the secret: what stands around it may be anything. */
@@ -68,9 +87,9 @@ static int add_base64(struct forms *f, size_t before, const char *alphabet, cons
 
         for (size_t i = (8 * before + 5) / 6; r == 0 && i < 8 * (before + f->size) / 6; i++) {
                 if (line_end && i > 0 && i % BASE64_LINE == 0)
-                        r = buffer_add_string(&f->form, line_end);
+                        r = form_add_string(&f->form, line_end);
                 if (r == 0)
-                        r = buffer_add(&f->form, &alphabet[base64_bits(f, before, i)], 1);
+                        r = form_add(&f->form, &alphabet[base64_bits(f, before, i)], 1);
         }
         return r;
 }
@@ -132,9 +151,9 @@ static int add_percent(struct forms *f, const char *safe, bool plus, const char 
         for (size_t i = 0; r == 0 && i < f->size; i++) {
                 unsigned char c = f->bytes[i];
                 if (plus && c == ' ')
-                        r = buffer_add(&f->form, "+", 1);
+                        r = form_add(&f->form, "+", 1);
                 else if (is_plain(c) || (c && strchr(safe, c)))
-                        r = buffer_add(&f->form, &c, 1);
+                        r = form_add(&f->form, &c, 1);
                 else
                         r = add_hex(&f->form, "%", c, 2, digits);
         }
@@ -207,14 +226,14 @@ static int add_escaped(struct buffer *b, uint32_t c, const char *raw, size_t len
         if (how & ESCAPE_ALL)
                 return add_utf16(b, c, digits);
         if (letter)
-                return buffer_add(b, pair, 2);
+                return form_add(b, pair, 2);
         if (how & ESCAPE_JSON && (c < 0x20 || (how & ESCAPE_ASCII && c > 0x7e) || (how & ESCAPE_HTML && c && c < 0x80 && strchr("<>&", (int)c))))
                 return add_utf16(b, c, digits);
         if (how & (ESCAPE_PYTHON | ESCAPE_PYTHON_ASCII | ESCAPE_BYTES) && (c < 0x20 || c == 0x7f))
                 return add_hex(b, "\\x", c, 2, digits_lower);
         if (how & (ESCAPE_PYTHON_ASCII | ESCAPE_BYTES) && c > 0x7f)
                 return add_python(b, c);
-        return buffer_add(b, raw, length);
+        return form_add(b, raw, length);
 }
 
 static int add_string(struct forms *f, unsigned how, const char *digits)
@@ -274,11 +293,11 @@ static int add_replaced(struct forms *f, const char *special, const char *const 
         for (size_t i = 0; r == 0 && i < f->size; i++) {
                 const char *found = f->bytes[i] ? strchr(special, f->bytes[i]) : NULL;
                 if (found && instead)
-                        r = buffer_add_string(&f->form, instead[found - special]);
+                        r = form_add_string(&f->form, instead[found - special]);
                 else if (found)
-                        r = buffer_add(&f->form, "\\", 1);
+                        r = form_add(&f->form, "\\", 1);
                 if (r == 0 && (!found || !instead))
-                        r = buffer_add(&f->form, &f->bytes[i], 1);
+                        r = form_add(&f->form, &f->bytes[i], 1);
         }
         return r;
 }
@@ -315,9 +334,9 @@ static int lines_form(struct forms *f)
                 return 0;
         for (size_t i = 0; r == 0 && i < f->size; i++) {
                 if (f->bytes[i] == '\n' && (i == 0 || f->bytes[i - 1] != '\r'))
-                        r = buffer_add(&f->form, "\r", 1);
+                        r = form_add(&f->form, "\r", 1);
                 if (r == 0)
-                        r = buffer_add(&f->form, &f->bytes[i], 1);
+                        r = form_add(&f->form, &f->bytes[i], 1);
         }
         return put_form(f, "CRLF", r);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every form of a secret is a literal of at least eight bytes. Its first eight are hashed into a bitmap; a byte of text costs one look
- * there. The key of the hash is random: nobody can write text that looks like a secret to it everywhere.
+ * Every form of a secret is a literal of at least eight bytes. Wherever it stands, five bytes of its first eight begin at every fourth byte of the text: those
+ * five, in each of the four ways, are hashed into a bitmap, so four bytes of text cost one look there. Its first eight are hashed into another. The key of the
+ * hashes is random: nobody can write text that looks like a secret to them everywhere.
  *
  * Behind the bitmap are the heads: the first HEAD_MAX bytes of the literals, sorted. A literal that is longer is taken to be there when its head is, for as far
- * as the text is the same. So a search compares HEAD_MAX bytes at most, or covers what it compared; and what was cut off behind its head is found as well. */
+ * as the text is the same. So what was cut off behind its head is found as well. Others may begin inside of what was found and go on behind it, so the search goes
+ * on at the next byte; but in a literal in which many begin, such as one that repeats itself, it goes on near the end of what was found: each byte would be
+ * compared for each of them. */
 #include "guard/scrub_exact.h"
 
 #include <errno.h>
@@ -14,14 +17,17 @@
 #define KEY_BYTES 8
 _Static_assert(SCRUB_SECRET_MIN >= KEY_BYTES, "a literal has a key");
 #define HEAD_MAX 64
+#define CROWD_MAX 16
+#define STRIDE 4
 #define BITMAP_BITS_MIN 12
-#define BITMAP_BITS_MAX 20
+#define BITMAP_BITS_MAX 21
 #define BITMAP_SPARE_BITS 6 /* one bit of so many powers of two is set */
 
 struct literal {
         const unsigned char *bytes;
         size_t size;
         size_t secret;
+        bool crowded; /* more than CROWD_MAX heads begin in it */
 };
 
 struct head {
@@ -39,8 +45,9 @@ struct exact {
         struct head *heads; /* in the order of the literals */
         size_t n_heads;
         uint64_t key;
-        unsigned shift;    /* 64 less the bits of the bitmap's index */
-        uint64_t *bitmap;
+        unsigned shift;    /* 64 less the bits of the bitmaps' indexes */
+        uint64_t *bitmap;  /* of keys */
+        uint64_t *parts;   /* of five bytes of them */
         unsigned char first[32]; /* bitmap of the first bytes of literals */
 };
 
@@ -153,6 +160,22 @@ static size_t slot_of(const struct exact *e, const unsigned char *bytes)
         return (size_t)(key_of(bytes) * e->key >> e->shift);
 }
 
+/* The first five. */
+static size_t part_slot(const struct exact *e, uint64_t key)
+{
+        return (size_t)((key << 24) * e->key >> e->shift);
+}
+
+static void set_bit(uint64_t *bitmap, size_t slot)
+{
+        bitmap[slot / 64] |= (uint64_t)1 << slot % 64;
+}
+
+static bool has_bit(const uint64_t *bitmap, size_t slot)
+{
+        return bitmap[slot / 64] >> slot % 64 & 1;
+}
+
 static int make_bitmap(struct exact *e)
 {
         unsigned bits = BITMAP_BITS_MIN;
@@ -164,15 +187,59 @@ static int make_bitmap(struct exact *e)
                 return -EIO;
         e->key |= 1;
         e->bitmap = calloc((size_t)1 << (bits - 6), sizeof(*e->bitmap));
-        if (!e->bitmap)
+        e->parts = calloc((size_t)1 << (bits - 6), sizeof(*e->parts));
+        if (!e->bitmap || !e->parts)
                 return -ENOMEM;
         for (size_t i = 0; i < e->n_heads; i++) {
                 const unsigned char *bytes = head_bytes(e, &e->heads[i]);
-                size_t slot = slot_of(e, bytes);
-                e->bitmap[slot / 64] |= (uint64_t)1 << slot % 64;
+                set_bit(e->bitmap, slot_of(e, bytes));
+                for (unsigned k = 0; k < STRIDE; k++)
+                        set_bit(e->parts, part_slot(e, key_of(bytes) >> 8 * k));
                 e->first[bytes[0] / 8] |= (unsigned char)(1 << bytes[0] % 8);
         }
         return 0;
+}
+
+static bool is_candidate(const struct exact *e, const unsigned char *text)
+{
+        return has_bit(e->bitmap, slot_of(e, text));
+}
+
+/* The first head that sorts behind the text. */
+static size_t heads_behind(const struct exact *e, const unsigned char *text, size_t size)
+{
+        size_t low = 0, high = e->n_heads;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                if (compare_bytes(head_bytes(e, &e->heads[middle]), e->heads[middle].size, text, size) <= 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+/* The longest head that the text begins with; NO_HEAD. behind: heads_behind() of it. */
+static size_t longest_head(const struct exact *e, const unsigned char *text, size_t size, size_t behind)
+{
+        size_t i = behind > 0 ? behind - 1 : NO_HEAD;
+
+        while (i != NO_HEAD && !begins_with(text, size, head_bytes(e, &e->heads[i]), e->heads[i].size))
+                i = e->heads[i].parent;
+        return i;
+}
+
+static void find_crowds(struct exact *e)
+{
+        for (size_t i = 0; i < e->n_literals; i++) {
+                struct literal *l = &e->literals[i];
+                unsigned n = 0;
+                for (size_t at = 1; at + HEAD_MAX < l->size && n <= CROWD_MAX; at++)
+                        n += is_candidate(e, l->bytes + at) &&
+                             longest_head(e, l->bytes + at, l->size - at, heads_behind(e, l->bytes + at, l->size - at)) != NO_HEAD;
+                l->crowded = n > CROWD_MAX;
+        }
 }
 
 static int build(struct exact *e, struct gathering *g)
@@ -192,7 +259,11 @@ static int build(struct exact *e, struct gathering *g)
         }
         sort_literals(e);
         int r = make_heads(e);
-        return r < 0 ? r : make_bitmap(e);
+        if (r == 0)
+                r = make_bitmap(e);
+        if (r == 0)
+                find_crowds(e);
+        return r;
 }
 
 int exact_new(const struct scrub_secret *secrets, size_t n, struct exact **ret)
@@ -227,25 +298,11 @@ void exact_free(struct exact *e)
         free(e->literals);
         free(e->heads);
         free(e->bitmap);
+        free(e->parts);
         free(e);
 }
 
 /* ---- looking ---- */
-
-/* The first head that sorts behind the text. */
-static size_t heads_behind(const struct exact *e, const unsigned char *text, size_t size)
-{
-        size_t low = 0, high = e->n_heads;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-                if (compare_bytes(head_bytes(e, &e->heads[middle]), e->heads[middle].size, text, size) <= 0)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
-}
 
 static size_t same_bytes(const unsigned char *a, const unsigned char *b, size_t size)
 {
@@ -258,54 +315,59 @@ static size_t same_bytes(const unsigned char *a, const unsigned char *b, size_t 
         return i;
 }
 
-/* How far the literals of a head go along with the text. Whether one of them may go further shows in *ret_open. */
-static size_t reach_of(const struct exact *e, const struct head *h, const unsigned char *text, size_t size, size_t *ret_secret, bool *ret_open)
-{
-        size_t reach = 0;
+/* What begins at a byte of the text. */
+struct reach {
+        size_t size; /* 0: nothing */
+        const struct literal *literal;
+        bool open; /* a literal may go further than the text does */
+};
 
+/* How far the literals of a head go along with the text. */
+static void follow(const struct exact *e, const struct head *h, const unsigned char *text, size_t size, struct reach *ret)
+{
         for (size_t i = h->first; i < h->first + h->n; i++) {
                 const struct literal *l = &e->literals[i];
                 size_t n = h->size + same_bytes(l->bytes + h->size, text + h->size, MIN(l->size, size) - h->size);
-                *ret_open |= n == size && n < l->size;
-                if (n <= reach)
+                ret->open |= n == size && n < l->size;
+                if (n <= ret->size)
                         continue;
-                reach = n;
-                *ret_secret = l->secret;
+                ret->size = n;
+                ret->literal = l;
         }
-        return reach;
 }
 
-/* What begins at the text's first byte. */
-static enum exact_answer look(const struct exact *e, const unsigned char *text, size_t size, bool final, size_t *ret_reach, size_t *ret_secret)
+static enum exact_answer look(const struct exact *e, const unsigned char *text, size_t size, bool final, struct reach *ret)
 {
-        size_t behind = heads_behind(e, text, size), i = behind - 1;
-        bool open = behind < e->n_heads && begins_with(head_bytes(e, &e->heads[behind]), e->heads[behind].size, text, size);
+        size_t behind = heads_behind(e, text, size), i = longest_head(e, text, size, behind);
 
-        if (behind == 0)
-                return open && !final ? EXACT_WAIT : EXACT_NONE;
-        while (i != NO_HEAD && !begins_with(text, size, head_bytes(e, &e->heads[i]), e->heads[i].size))
-                i = e->heads[i].parent;
-        *ret_reach = i == NO_HEAD ? 0 : reach_of(e, &e->heads[i], text, size, ret_secret, &open);
-        if (open && !final)
+        *ret = (struct reach){.open = behind < e->n_heads && begins_with(head_bytes(e, &e->heads[behind]), e->heads[behind].size, text, size)};
+        if (i != NO_HEAD)
+                follow(e, &e->heads[i], text, size, ret);
+        if (ret->open && !final)
                 return EXACT_WAIT;
-        return *ret_reach > 0 ? EXACT_HIT : EXACT_NONE;
+        return ret->size > 0 ? EXACT_HIT : EXACT_NONE;
 }
 
-static bool is_candidate(const struct exact *e, const unsigned char *text)
-{
-        size_t slot = slot_of(e, text);
-
-        return e->bitmap[slot / 64] >> slot % 64 & 1;
-}
-
-/* The next that the bitmap knows; or the first that has not KEY_BYTES behind it. */
+/* The next that the bitmap of keys knows; or the first that has not KEY_BYTES behind it. */
 static size_t skip(const struct exact *e, const unsigned char *text, size_t size, size_t at)
 {
-        for (; at + KEY_BYTES + 3 <= size; at += 4) {
-                bool a = is_candidate(e, text + at), b = is_candidate(e, text + at + 1), c = is_candidate(e, text + at + 2), d = is_candidate(e, text + at + 3);
-                if (a | b | c | d)
-                        return a ? at : b ? at + 1 : c ? at + 2 : at + 3;
+        size_t next = at; /* what begins before was looked at */
+
+        for (; at + 3 * STRIDE + KEY_BYTES <= size; at += 4 * STRIDE) {
+                bool found[4];
+                for (size_t i = 0; i < 4; i++)
+                        found[i] = has_bit(e->parts, part_slot(e, key_of(text + at + i * STRIDE)));
+                if (!(found[0] | found[1] | found[2] | found[3]))
+                        continue;
+                for (size_t i = 0; i < 4; i++) {
+                        size_t last = at + i * STRIDE, first = last < next + STRIDE ? next : last - STRIDE + 1;
+                        for (; found[i] && first <= last; first++)
+                                if (is_candidate(e, text + first))
+                                        return first;
+                }
+                next = at + 3 * STRIDE + 1;
         }
+        at = at < next + STRIDE ? next : at - STRIDE + 1;
         while (at + KEY_BYTES <= size && !is_candidate(e, text + at))
                 at++;
         return at;
@@ -313,16 +375,16 @@ static size_t skip(const struct exact *e, const unsigned char *text, size_t size
 
 enum exact_answer exact_next(const struct exact *e, const unsigned char *text, size_t size, bool final, size_t *at, struct exact_hit *ret)
 {
-        size_t reach = 0, secret = 0;
+        struct reach reach;
 
         for (;;) {
                 *at = skip(e, text, size, *at);
                 if (*at + KEY_BYTES > size)
                         break;
-                enum exact_answer a = look(e, text + *at, size - *at, final, &reach, &secret);
-                *ret = (struct exact_hit){*at, *at + reach, secret};
+                enum exact_answer a = look(e, text + *at, size - *at, final, &reach);
+                *ret = (struct exact_hit){*at, *at + reach.size, reach.literal ? reach.literal->secret : 0};
                 if (a == EXACT_HIT)
-                        *at += reach > HEAD_MAX ? reach - HEAD_MAX + 1 : 1;
+                        *at += reach.size > HEAD_MAX && reach.literal->crowded ? reach.size - HEAD_MAX + 1 : 1;
                 if (a != EXACT_NONE)
                         return a;
                 (*at)++;
@@ -330,7 +392,7 @@ enum exact_answer exact_next(const struct exact *e, const unsigned char *text, s
         for (; !final && *at < size; (*at)++) {
                 if (!(e->first[text[*at] / 8] >> text[*at] % 8 & 1))
                         continue;
-                if (look(e, text + *at, size - *at, false, &reach, &secret) != EXACT_WAIT)
+                if (look(e, text + *at, size - *at, false, &reach) != EXACT_WAIT)
                         continue;
                 *ret = (struct exact_hit){*at, *at, 0};
                 return EXACT_WAIT;

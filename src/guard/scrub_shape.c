@@ -3,7 +3,7 @@
  * Whether what begins like a secret is one: how far it goes, the pattern, what stands beside it, and then tests that chance does not pass. */
 #include "guard/scrub_state.h"
 
-#include "base/base64.h"
+#include "base/limits.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,22 +23,101 @@ static const struct shape_rule *rule_of(const struct shape_candidate *c)
         return &c->scrub->rules->shapes[c->start->rule];
 }
 
+/* ---- what stands before ---- */
+
+static int hex_value(unsigned char c)
+{
+        return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Whether the bytes end in `before` and so many digits, which stand for what is no part of a word. */
+static bool ends_in_code(const unsigned char *bytes, size_t n, const char *before, size_t digits, int base)
+{
+        size_t length = strlen(before);
+        unsigned value = 0;
+
+        if (n < length + digits || memcmp(bytes + n - digits - length, before, length) != 0)
+                return false;
+        for (size_t i = n - digits; i < n; i++) {
+                int digit = hex_value(bytes[i]);
+                if (digit < 0 || digit >= base)
+                        return false;
+                value = value * (unsigned)base + (unsigned)digit;
+        }
+        return value > 0x7f || !is_word((int)value);
+}
+
+/* \n and \t as two characters, \x0a, \u000a, \012, %0a: text that was a string in JSON or another language, or part of an address. */
+static bool ends_in_escape(const unsigned char *bytes, size_t n)
+{
+        static const struct {
+                const char *before;
+                size_t digits;
+                int base;
+        } codes[] = {{"\\x", 2, 16}, {"\\u", 4, 16}, {"\\U", 8, 16}, {"\\", 3, 8}, {"%", 2, 16}};
+
+        if (n >= 2 && bytes[n - 2] == '\\' && bytes[n - 1] && strchr("abefnrtv0", bytes[n - 1]))
+                return true;
+        for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+                if (ends_in_code(bytes, n, codes[i].before, codes[i].digits, codes[i].base))
+                        return true;
+        return false;
+}
+
+static bool is_parameter(unsigned char c)
+{
+        return (c >= '0' && c <= '9') || c == ';' || c == ':' || c == '?';
+}
+
+/* What a terminal takes as a command, such as a colour: ESC [ 32 m, ESC ( B. */
+static bool ends_in_command(const unsigned char *bytes, size_t n)
+{
+        size_t i = n - 1; /* its last byte is a letter */
+
+        if (is_parameter(bytes[i]))
+                return false;
+        while (i > 0 && is_parameter(bytes[i - 1]))
+                i--;
+        if (i < 2 || (bytes[i - 1] != '[' && bytes[i - 1] != '('))
+                return false;
+        return bytes[i - 2] == 0x1b || ends_in_escape(bytes, i - 1);
+}
+
+/* No letter, digit or _ that is one. */
+static bool is_word_before(const struct shape_candidate *c)
+{
+        unsigned char bytes[SHAPE_CONTEXT_BYTES];
+        size_t own = MIN(c->at, sizeof(bytes)), older = MIN(c->context->n, sizeof(bytes) - own);
+
+        if (own + older == 0 || !is_word(own > 0 ? c->text[c->at - 1] : c->context->bytes[c->context->n - 1]))
+                return false;
+        memcpy(bytes, c->context->bytes + c->context->n - older, older);
+        memcpy(bytes + older, c->text + c->at - own, own);
+        return !ends_in_escape(bytes, older + own) && !ends_in_command(bytes, older + own);
+}
+
 /* ---- how far it goes ---- */
+
+/* What a candidate may cost that was none, counted in bytes: some for itself, and its length. In one run of bytes all of one rule together may cost what is spent
+ * on WORK_SPARE and on WORK_PER_BYTE for each byte of the run. Nobody writes so many beginnings side by side but who wants to be slow. */
+#define WORK_EACH 64
+#define WORK_SPARE (64 * KIB)
+#define WORK_PER_BYTE 8
 
 /* Behind the last byte that may belong to it. Returns whether what comes can change that. Candidates of one rule in the same run of bytes look at these once. */
 static bool find_end(const struct shape_candidate *c, size_t *ret)
 {
         const struct shape_rule *r = rule_of(c);
         size_t first = c->at + c->start->size, limit = MIN(c->size, c->at + r->max);
-        bool known = first >= c->run->from && first <= c->run->to;
-        size_t i = MIN(known ? c->run->to : first, limit);
+        bool known = c->base + first >= c->run->from && c->base + first <= c->run->to;
+        size_t i = MIN(known ? (size_t)(c->run->to - c->base) : first, limit);
 
         while (i < limit && in_set(r->chars, c->text[i]))
                 i++;
         if (known)
-                c->run->to = MAX(c->run->to, i);
+                c->run->to = MAX(c->run->to, c->base + i);
         else
-                *c->run = (struct shape_run){first, i};
+                *c->run = (struct shape_run){.from = c->base + first, .to = c->base + i};
         *ret = i;
         const char *end = r->end ? rules_text(c->scrub->rules, r->end) : NULL;
         const unsigned char *found = end && i > first ? memmem(c->text + first, i - first, end, strlen(end)) : NULL;
@@ -46,6 +125,35 @@ static bool find_end(const struct shape_candidate *c, size_t *ret)
                 *ret = (size_t)(found - c->text) + strlen(end);
         /* The byte behind it has a say as well. */
         return *ret < c->size || c->final;
+}
+
+/* Whether there is something left for a candidate, and counts it. One that had to wait for others of its place comes again, and is not counted twice: what is
+ * found may not depend on how the text came. */
+static bool may_try(const struct shape_candidate *c, size_t end)
+{
+        struct shape_run *run = c->run;
+        uint64_t at = c->base + c->at, length = at > run->from ? at - run->from : 0;
+
+        if (run->counted_start > 0 && at == run->counted_at && c->start->size <= run->counted_start)
+                return true;
+        if (run->spent > WORK_SPARE + WORK_PER_BYTE * length)
+                return false;
+        run->counted_at = at;
+        run->counted_start = c->start->size;
+        run->counted_cost = (uint32_t)(WORK_EACH + end - c->at);
+        run->spent += run->counted_cost;
+        return true;
+}
+
+/* It was one after all. */
+static void uncount(const struct shape_candidate *c)
+{
+        struct shape_run *run = c->run;
+
+        if (c->base + c->at != run->counted_at || c->start->size != run->counted_start)
+                return;
+        run->spent -= run->counted_cost;
+        run->counted_cost = 0;
 }
 
 /* ---- the pattern ---- */
@@ -160,17 +268,17 @@ static bool is_certain(const struct shape_candidate *c, const struct confirmatio
 {
         const struct shape_rule *r = rule_of(c);
         const unsigned char *bytes = c->text + c->at;
-        size_t body = r->lead ? m->lead_end : MIN((size_t)c->start->size, m->whole_end);
+        size_t end = m->whole_end - r->keep_end, body = r->lead ? m->lead_end : MIN((size_t)c->start->size, end);
 
         if (is_excepted(c, bytes, m->whole_end))
                 return false;
-        if (r->entropy_milli > 0 && entropy_of(bytes + body, m->whole_end - body) * 1000 < r->entropy_milli)
+        if (r->entropy_milli > 0 && entropy_of(bytes + body, end - body) * 1000 < r->entropy_milli)
                 return false;
         switch (r->check) {
         case SHAPE_CHECK_GITHUB:
-                return check_github(bytes + m->lead_end, m->whole_end - m->lead_end);
+                return check_github(bytes + m->lead_end, end - m->lead_end);
         case SHAPE_CHECK_JWT:
-                return check_jwt(bytes + m->lead_end, m->whole_end - m->lead_end);
+                return check_jwt(bytes + m->lead_end, end - m->lead_end);
         default:
                 return true;
         }
@@ -184,22 +292,25 @@ enum shape_answer shape_look(const struct shape_candidate *c, struct shape_found
         const char *needs = r->needs ? rules_text(rules, r->needs) : NULL;
         size_t end;
 
-        if (r->word_before && is_word(c->at > 0 ? c->text[c->at - 1] : c->before))
+        if (r->word_before && is_word_before(c))
                 return SHAPE_NONE;
         if (!find_end(c, &end))
                 return SHAPE_WAIT;
-        if (needs && !memmem(c->text + c->at, end - c->at, needs, strlen(needs)))
+        if (end - c->at < r->min || (needs && !memmem(c->text + c->at, end - c->at, needs, strlen(needs))) || !may_try(c, end))
                 return SHAPE_NONE;
+        if (!*c->scratch)
+                *c->scratch = rules_scratch_get(rules, RULES_SHAPES);
         /* A failure of the scan is none of the pattern: what may be a secret is not let through because of it. */
-        if (hs_scan(rules->shape_db, (const char *)c->text + c->at, (unsigned)(end - c->at), 0, c->scratch, on_match, &m) != HS_SUCCESS)
+        if (!*c->scratch || hs_scan(rules->shape_db, (const char *)c->text + c->at, (unsigned)(end - c->at), 0, *c->scratch, on_match, &m) != HS_SUCCESS)
                 m.whole_end = end - c->at;
-        if (m.whole_end == 0 || m.lead_end >= m.whole_end)
+        if (m.whole_end == 0 || m.lead_end + r->keep_end >= m.whole_end)
                 return SHAPE_NONE;
         size_t to = c->at + m.whole_end;
         if (r->word_after && to < c->size && is_word(c->text[to]))
                 return SHAPE_NONE;
         if (!is_certain(c, &m))
                 return SHAPE_NONE;
-        *ret = (struct shape_found){c->at + m.lead_end, to};
+        uncount(c);
+        *ret = (struct shape_found){c->at + m.lead_end, to - r->keep_end};
         return SHAPE_FOUND;
 }

@@ -105,6 +105,7 @@ struct journal_end {
         const char *result;   /* the result object without output and values (they are events). Kept once when it is the same text as event; NULL: it is */
         const char *peaks;    /* for the audit; NULL: none */
         const char *controls;
+        const char *more;     /* an object with more keys for the audit; NULL: none */
         uint64_t t_usec;
         struct journal_run *ret_run; /* the record as it is then, without its result; NULL: nobody wants it */
 };

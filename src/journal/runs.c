@@ -232,7 +232,7 @@ int journal_run_write_end(struct journal *j, const struct underway *e, const str
         struct audit_row row = {
                 .at_usec = ended_usec, .tenant = run->tenant, .token = run->token, .action = "run", .run = run->id, .session = run->session,
                 .language = run->language, .code_hash = run->code_hash, .trust = run->trust, .verdict = end->verdict, .failed = !end->verdict,
-                .peaks = end->peaks, .controls = end->controls,
+                .peaks = end->peaks, .controls = end->controls, .more = end->more,
         };
 
         int r = journal_run_write_start(j, e);

@@ -49,10 +49,12 @@ static void wipe(const json_t *value)
 
         if (json_is_string(value))
                 explicit_bzero((char *)(uintptr_t)json_string_value(value), json_string_length(value));
-        json_object_foreach((json_t *)(uintptr_t)value, key, member)
+        json_object_foreach((json_t *)(uintptr_t)value, key, member) {
                 wipe(member);
-        json_array_foreach(value, i, member)
+        }
+        json_array_foreach(value, i, member) {
                 wipe(member);
+        }
 }
 
 void fields_wipe_secrets(json_t *body)

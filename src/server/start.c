@@ -73,7 +73,7 @@ static void tame_memory(void)
 /* Nothing that others hand down shall matter: descriptors 0 to 2 are there, dumps are off (there are secrets in memory), signals are as usual. */
 static int tame_process(gb_error *err)
 {
-        struct rlimit none = {0}, files;
+        struct rlimit core = {1, 1}, files; /* 0 would still start a piped crash handler on the host, and boxes could not have 1 any more */
         int fd;
 
         do
@@ -84,7 +84,7 @@ static int tame_process(gb_error *err)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot open /dev/null: %s", strerror(errno));
         umask(0077);
         tame_memory();
-        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)setrlimit(RLIMIT_CORE, &core);
         if (prctl(PR_SET_DUMPABLE, 0) < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot switch dumps off: %s", strerror(errno));
         if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

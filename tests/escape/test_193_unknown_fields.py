@@ -8,14 +8,14 @@ import pytest
 from hostile_clients import routes, tenants
 
 FIELDS = ["HostConfig", "Binds", "privileged", "Privileged", "seccomp", "SecurityOpt", "security_opt", "cap_add", "cap_drop", "CapAdd", "devices", "Devices", "volumes", "Mounts", "network", "NetworkMode", "NetworkDisabled", "pid_mode", "PidMode", "ipc", "userns", "user", "User", "uid", "gid",
-          "root", "cwd", "WorkingDir", "entrypoint", "Entrypoint", "Cmd", "cmd", "command", "shell", "image", "Image", "dockerfile", "runtime", "isolation", "sysctls", "ulimits", "tmpfs", "init", "Env", "environment", "secrets", "tenant", "token", "scopes", "admin", "id", "session", "run",
+          "root", "cwd", "WorkingDir", "entrypoint", "Entrypoint", "Cmd", "cmd", "command", "shell", "image", "Image", "dockerfile", "runtime", "isolation", "sysctls", "ulimits", "tmpfs", "init", "Env", "environment", "Secrets", "secret", "tenant", "token", "scopes", "admin", "id", "session", "run",
           "state", "created_at", "backend", "controls", "limits", "result", "verdict", "Code", "CODE", "code ", " code", "co\u0501e", "c\u006fde\u200b", "code[]", "code.x", "__proto__", "constructor", "prototype", "__class__", "$where", "$ref", "@type", "", " ", "\ufeff",
           "x" * 300, "\u00e4" * 200, "a\nb", "a\x1bb", "\"", "\\", "'", "<script>"]
 
 READERS = [(row["method"], row["pattern"]) for row in routes() if row["method"] in ("POST", "PATCH") and not row["bytes"]]
 BODIES = {
     "/v1/runs": {"code": "print(193)"}, "/v1/sessions": {}, "/v1/sessions/{session}": {"name": "x"}, "/v1/sessions/{session}/runs": {"code": "print(193)", "context": None}, "/v1/sessions/{session}/contexts": {"language": "python"},
-    "/v1/runs/{run}/cancel": {"kill": True},
+    "/v1/runs/{run}/cancel": {"kill": True}, "/v1/guard/check": {"code": "print(193)"},
 }
 # They read nothing: whatever is sent with them is not looked at, or refused.
 WITHOUT = {"/v1/sessions/{session}/contexts/{context}/restart", "/v1/sessions/{session}/contexts/{context}/interrupt"}
@@ -77,8 +77,8 @@ def test_inside_of_a_policy(tenants, ids, pattern):
 def test_fields_of_another_address(tenants, ids):
     """What is known elsewhere is unknown here."""
     for pattern, fields in (("/v1/sessions", ("code", "language", "files", "stdin", "timeout", "detach", "args", "on_disconnect", "interactive", "context")), ("/v1/runs", ("metadata", "idle_timeout", "max_lifetime", "context", "kill")),
-                            ("/v1/sessions/{session}/runs", ("policy", "template", "files", "workspace", "metadata", "kill")), ("/v1/sessions/{session}", ("policy", "template", "workspace", "code", "id")), ("/v1/sessions/{session}/contexts", ("code", "id", "name")),
-                            ("/v1/runs/{run}/cancel", ("code", "signal", "close"))):
+                            ("/v1/sessions/{session}/runs", ("policy", "secrets", "template", "files", "workspace", "metadata", "kill")), ("/v1/sessions/{session}", ("policy", "secrets", "template", "workspace", "code", "id")), ("/v1/sessions/{session}/contexts", ("code", "id", "name")),
+                            ("/v1/runs/{run}/cancel", ("code", "signal", "close")), ("/v1/guard/check", ("stdin", "files", "template", "name", "detach", "context"))):
         method = next(m for m, p in READERS if p == pattern)
         for field in fields:
             refused(ask(tenants, method, pattern, ids, {**BODIES[pattern], field: 1}), field)

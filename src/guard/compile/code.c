@@ -37,8 +37,7 @@ static int take_pattern(void *data, const struct place *at, const char *text, gb
         int r = expression_check(text, EXPRESSION_STREAM, at, &facts, err);
         if (r < 0)
                 return r;
-        t->row.tells_begin = facts.tells_begin;
-        r = patterns_add(&t->piece->code_texts, text, at, facts.tells_begin);
+        r = patterns_add(&t->piece->code_texts, text, at);
         if (r == 0)
                 r = buffer_add(&t->piece->code_patterns, &t->row, sizeof(t->row));
         t->n++;

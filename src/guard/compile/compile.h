@@ -30,7 +30,6 @@ int entries_add(struct entries *all, const struct document *doc, bool is_extra, 
 struct pattern {
         char *text;
         struct place at;
-        bool tells_begin; /* of those for code */
 };
 
 struct patterns {
@@ -53,7 +52,7 @@ void piece_done(struct piece *p);
 
 /* Adds a text with its NUL; where it is. A negative errno when there is no room. */
 int piece_text(struct piece *p, const char *text, uint32_t *ret);
-int patterns_add(struct patterns *l, const char *text, const struct place *at, bool tells_begin);
+int patterns_add(struct patterns *l, const char *text, const struct place *at);
 
 /* ---- reading (values.c): a rule's keys ---- */
 
@@ -78,15 +77,14 @@ int piece_add_examples(struct piece *p, const struct entry *e, uint32_t rule, gb
 enum expression_mode { EXPRESSION_STREAM, EXPRESSION_BLOCK };
 
 struct expression_facts {
-        uint32_t max;     /* bytes that it matches; UINT32_MAX: there is no largest number */
-        bool tells_begin; /* of one for code */
+        uint32_t min;     /* bytes that it matches at least */
+        uint32_t max;     /* and at most; UINT32_MAX: there is no largest number */
 };
 
-/* Whether vectorscan takes it. */
+/* Whether vectorscan can read it. */
 int expression_check(const char *text, enum expression_mode mode, const struct place *at, struct expression_facts *ret, gb_error *err);
-/* Databases out of all; size 0 where there is no pattern. */
+/* A database out of all; size 0 where there is no pattern. Those that it cannot tell the begin of lose that. */
 int expression_build(const struct patterns *l, enum expression_mode mode, struct buffer *out, gb_error *err);
-int literal_build(const struct buffer *texts, const struct shape_start *starts, size_t n, struct buffer *out, gb_error *err);
 /* Of the library, for the head. */
 const char *expression_version(void);
 

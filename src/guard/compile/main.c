@@ -11,8 +11,10 @@
 #include "guard/rules_wire.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -86,8 +88,11 @@ static int build(struct work *w, gb_error *err)
 {
         int r = 0;
 
-        for (size_t i = 0; r == 0 && i < w->entries.n; i++) {
-                const struct entry *e = &w->entries.rows[i];
+        /* Those of an operator first: a mistake is told at once, and not after all the shipped ones were compiled. */
+        for (size_t i = 0; r == 0 && i < 2 * w->entries.n; i++) {
+                const struct entry *e = &w->entries.rows[i % w->entries.n];
+                if (e->is_extra != (i < w->entries.n))
+                        continue;
                 r = e->is_shape ? piece_add_shape(&w->piece, e, err) : piece_add_code(&w->piece, e, err);
         }
         return r < 0 ? r : piece_write(&w->piece, &w->out, err);
@@ -133,6 +138,8 @@ int main(int argc, char **argv)
         }
         bool piped = argc == 2 && strcmp(argv[1], "-") == 0;
         limit();
+        if (piped)
+                (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody waits for the answer any more */
         work_init(&w);
         int r = piped ? read_piped(&w, &err) : read_named(&w, argv + 1, &err);
         if (r == 0)

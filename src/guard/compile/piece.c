@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard/compile/compile.h"
 
-#include "base/sha256.h"
+#include "guard/rules_wire.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int piece_text(struct piece *p, const char *text, uint32_t *ret)
@@ -16,7 +17,7 @@ int piece_text(struct piece *p, const char *text, uint32_t *ret)
         return r < 0 ? r : buffer_add(&p->texts, text, strlen(text) + 1);
 }
 
-int patterns_add(struct patterns *l, const char *text, const struct place *at, bool tells_begin)
+int patterns_add(struct patterns *l, const char *text, const struct place *at)
 {
         if (l->n == l->allocated) {
                 size_t more = l->allocated ? 2 * l->allocated : 64;
@@ -29,7 +30,7 @@ int patterns_add(struct patterns *l, const char *text, const struct place *at, b
         char *copy = text ? strdup(text) : NULL;
         if (text && !copy)
                 return -ENOMEM;
-        l->rows[l->n++] = (struct pattern){copy, *at, tells_begin};
+        l->rows[l->n++] = (struct pattern){copy, *at};
         return 0;
 }
 
@@ -60,19 +61,9 @@ static int put(struct buffer *out, const struct buffer *part, size_t each, struc
         return r < 0 || part->size == 0 ? r : buffer_add(out, part->data, part->size);
 }
 
-static void digest(struct buffer *out)
+static int put_all(struct piece *p, const struct buffer dbs[static 2], struct buffer *out)
 {
-        struct rules_head *h = (struct rules_head *)(void *)out->data;
-        struct sha256 s;
-
-        sha256_init(&s);
-        sha256_add(&s, out->data + sizeof(*h), out->size - sizeof(*h));
-        sha256_text(&s, h->digest);
-}
-
-static int put_all(struct piece *p, const struct buffer dbs[static 3], struct buffer *out)
-{
-        struct rules_head h = {.magic = {'g', 'b', 'r', 'u', 'l', 'e', 's', '1'}};
+        struct rules_head h = {.magic = {'g', 'b', 'r', 'u', 'l', 'e', 's', '3'}};
 
         snprintf(h.made_by, sizeof(h.made_by), GLOVEBOX_VERSION "; %s", expression_version());
         const struct {
@@ -82,7 +73,7 @@ static int put_all(struct piece *p, const struct buffer dbs[static 3], struct bu
         } rows[] = {
                 {&p->texts, 1, &h.texts}, {&p->code, sizeof(struct code_rule), &h.code}, {&p->code_patterns, sizeof(struct code_pattern), &h.patterns},
                 {&p->shapes, sizeof(struct shape_rule), &h.shapes}, {&p->starts, sizeof(struct shape_start), &h.starts},
-                {&p->examples, sizeof(struct rule_example), &h.examples}, {&dbs[0], 1, &h.code_db}, {&dbs[1], 1, &h.start_db}, {&dbs[2], 1, &h.shape_db},
+                {&p->examples, sizeof(struct rule_example), &h.examples}, {&dbs[0], 1, &h.code_db}, {&dbs[1], 1, &h.shape_db},
         };
         int r = buffer_add(out, &h, sizeof(h));
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(rows); i++)
@@ -91,24 +82,35 @@ static int put_all(struct piece *p, const struct buffer dbs[static 3], struct bu
                 return r;
         h.size = out->size;
         memcpy(out->data, &h, sizeof(h));
-        digest(out);
+        h.checksum = rules_checksum(out->data, out->size);
+        memcpy(out->data, &h, sizeof(h));
         return 0;
+}
+
+/* By their texts, so that who has one byte of text finds them. */
+static int compare_starts(const void *a, const void *b, void *data)
+{
+        const struct shape_start *x = a, *y = b;
+        const char *texts = data;
+        int c = strcmp(texts + x->text, texts + y->text);
+
+        return c ? c : (x->rule > y->rule) - (x->rule < y->rule);
 }
 
 int piece_write(struct piece *p, struct buffer *out, gb_error *err)
 {
-        struct buffer dbs[3] = {0};
+        struct buffer dbs[2] = {0};
         uint32_t ignored;
 
         for (size_t i = 0; i < ARRAY_SIZE(dbs); i++)
                 buffer_init(&dbs[i], RULES_BYTES_MAX);
         int r = piece_text(p, "", &ignored);
+        if (p->starts.size > 0)
+                qsort_r(p->starts.data, p->starts.size / sizeof(struct shape_start), sizeof(struct shape_start), compare_starts, p->texts.data);
         if (r == 0)
                 r = expression_build(&p->code_texts, EXPRESSION_STREAM, &dbs[0], err);
         if (r == 0)
-                r = literal_build(&p->texts, (const struct shape_start *)(const void *)p->starts.data, p->starts.size / sizeof(struct shape_start), &dbs[1], err);
-        if (r == 0)
-                r = expression_build(&p->shape_texts, EXPRESSION_BLOCK, &dbs[2], err);
+                r = expression_build(&p->shape_texts, EXPRESSION_BLOCK, &dbs[1], err);
         if (r == 0 && put_all(p, dbs, out) < 0)
                 r = error_set(err, GB_E_LIMIT, EFBIG, "the rules are too large");
         for (size_t i = 0; i < ARRAY_SIZE(dbs); i++)

@@ -83,47 +83,65 @@ static int take_start(void *data, const struct place *at, const char *text, gb_e
 /* ---- what it looks like ---- */
 
 /* Anchored: from the candidate's first byte on. */
-static int add_pattern(struct piece *p, const struct entry *e, const char *lead, const char *text, uint32_t *ret_max, gb_error *err)
+static int add_pattern(struct piece *p, const struct entry *e, const char *lead, const char *text, struct expression_facts *ret, gb_error *err)
 {
         struct place at = entry_place(e, "pattern"), lead_at = entry_place(e, "lead");
         _cleanup_free_ char *whole = NULL, *first = NULL;
-        struct expression_facts facts;
+        struct expression_facts lead_facts;
 
         if (asprintf(&whole, "^(?:%s)(?:%s)", lead ? lead : "", text) < 0 || asprintf(&first, "^(?:%s)", lead ? lead : "") < 0)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        int r = lead ? expression_check(first, EXPRESSION_BLOCK, &lead_at, &facts, err) : 0;
+        int r = lead ? expression_check(first, EXPRESSION_BLOCK, &lead_at, &lead_facts, err) : 0;
         if (r == 0)
-                r = expression_check(whole, EXPRESSION_BLOCK, &at, &facts, err);
-        *ret_max = r == 0 ? facts.max : 0;
+                r = expression_check(whole, EXPRESSION_BLOCK, &at, ret, err);
         if (r == 0)
-                r = patterns_add(&p->shape_texts, whole, &at, false);
+                r = patterns_add(&p->shape_texts, whole, &at);
         if (r == 0)
-                r = patterns_add(&p->shape_texts, lead ? first : NULL, &lead_at, false);
+                r = patterns_add(&p->shape_texts, lead ? first : NULL, &lead_at);
         return r == -ENOMEM ? error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory") : r;
+}
+
+/* A number; `otherwise` when the key is not there. */
+static int read_number(const struct entry *e, const char *key, uint32_t min, uint32_t max, uint32_t otherwise, uint32_t *ret, gb_error *err)
+{
+        struct place at = entry_place(e, key);
+        const char *text;
+        uint64_t number;
+
+        int r = entry_text(e, key, false, &text, err);
+        if (r < 0)
+                return r;
+        if (text && (parse_count(text, &number) < 0 || number < min || number > max))
+                return place_error(&at, NULL, err, "%s; a number from %u to %u is wanted", quote(text).text, min, max);
+        *ret = text ? (uint32_t)number : otherwise;
+        return 0;
 }
 
 static int read_pattern(struct piece *p, const struct entry *e, struct shape_rule *s, bool any, gb_error *err)
 {
-        struct place at = entry_place(e, "pattern"), max_at = entry_place(e, "max");
-        const char *lead, *text, *max_text;
-        uint32_t widest = 0;
-        uint64_t max;
+        struct place at = entry_place(e, "pattern"), keep_at = entry_place(e, "keep_end");
+        struct expression_facts facts = {0};
+        const char *lead, *text;
 
         int r = entry_text(e, "lead", false, &lead, err);
         if (r == 0)
                 r = entry_text(e, "pattern", true, &text, err);
         if (r == 0)
-                r = entry_text(e, "max", false, &max_text, err);
+                r = add_pattern(p, e, lead, text, &facts, err);
         if (r == 0)
-                r = add_pattern(p, e, lead, text, &widest, err);
+                r = read_number(e, "max", SHAPE_START_MIN, SHAPE_BYTES_MAX, facts.max, &s->max, err);
+        if (r == 0)
+                r = read_number(e, "keep_end", 1, SHAPE_BYTES_MAX, 0, &s->keep_end, err);
         if (r < 0)
                 return r;
         s->lead = lead != NULL;
-        if (!max_text && (widest == UINT32_MAX || widest > SHAPE_BYTES_MAX))
+        s->min = facts.min;
+        if (s->max > SHAPE_BYTES_MAX)
                 return place_error(&at, NULL, err, "it has no end that is near enough; say how many bytes a candidate may have at most: \"max\", up to %d", SHAPE_BYTES_MAX);
-        if (max_text && (parse_count(max_text, &max) < 0 || max < SHAPE_START_MIN || max > SHAPE_BYTES_MAX))
-                return place_error(&max_at, NULL, err, "%s; a number from %d to %d is wanted", quote(max_text).text, SHAPE_START_MIN, SHAPE_BYTES_MAX);
-        s->max = max_text ? (uint32_t)max : widest;
+        if (s->min > s->max)
+                return place_error(&at, NULL, err, "it matches no text of at most %u bytes (\"max\")", s->max);
+        if (s->keep_end >= s->min)
+                return place_error(&keep_at, NULL, err, "nothing would be left to scrub: the pattern matches %u bytes", s->min);
         if (any && !s->end)
                 return entry_error(e, err, "a candidate of any bytes needs an \"end\"");
         return 0;
@@ -187,7 +205,7 @@ static int read_literal(struct piece *p, const struct entry *e, const char *key,
 
 static int read_tests(struct piece *p, const struct entry *e, struct shape_rule *s, gb_error *err)
 {
-        bool strict;
+        bool strict = false;
 
         int r = read_literal(p, e, "needs", &s->needs, err);
         if (r == 0)
@@ -208,7 +226,7 @@ static int read_tests(struct piece *p, const struct entry *e, struct shape_rule 
 
 int piece_add_shape(struct piece *p, const struct entry *e, gb_error *err)
 {
-        static const char *const keys[] = {"id", "about", "start", "chars", "end", "max", "lead", "pattern", "needs", "except", "word", "check", "entropy",
+        static const char *const keys[] = {"id", "about", "start", "chars", "end", "keep_end", "max", "lead", "pattern", "needs", "except", "word", "check", "entropy",
                                            "strict", "examples"};
         struct start_taker t = {.piece = p, .rule = (uint32_t)(p->shapes.size / sizeof(struct shape_rule))};
         struct shape_rule s = {0};

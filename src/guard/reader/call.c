@@ -41,13 +41,17 @@ static void put_argument(struct writer *w, const struct value *v)
         }
         if (v->kind == VALUE_TEXT)
                 put_quoted(w, v);
-        else if (v->kind == VALUE_NAME && !(v->flags & VALUE_STAR) && !memchr(v->text, '(', v->size) && v->text[0] != '{')
+        else if (v->kind == VALUE_NAME && v->call)
+                put(w, v->call, v->call_size); /* what it was made of */
+        else if (v->kind == VALUE_NAME && !(v->flags & VALUE_STAR) && !memchr(v->text, '(', v->size) && !memchr(v->text, '{', MIN(v->size, 1u)))
                 put(w, v->text, v->size);
         else
                 put(w, "{}", 2);
 }
 
-static void tell_call(struct reader *r, const struct value *callee, const char *name, size_t size, const struct value *args, uint32_t n)
+/* Returns what was told, and its size; NULL: nothing was. */
+static const char *tell_call(struct reader *r, const struct value *callee, const char *name, size_t size, const struct value *args, uint32_t n,
+                             size_t *ret_size)
 {
         struct writer w = {.out = r->call};
 
@@ -61,7 +65,7 @@ static void tell_call(struct reader *r, const struct value *callee, const char *
                 put(&w, ".", 1);
                 put(&w, name, size);
         } else if (callee->kind != VALUE_NAME) {
-                return; /* the result of something, called */
+                return NULL; /* the result of something, called */
         }
         put(&w, "(", 1);
         for (uint32_t i = 0; i < n && w.used < READER_CALL_BYTES_MAX; i++) {
@@ -72,9 +76,11 @@ static void tell_call(struct reader *r, const struct value *callee, const char *
         put(&w, ")", 1);
         char *p = reader_allocate(r, w.used);
         if (!p)
-                return;
+                return NULL;
         memcpy(p, w.out, w.used);
         reader_tell(r, READER_CALL, callee->place, p, w.used);
+        *ret_size = w.used;
+        return p;
 }
 
 /* ---- functions ---- */
@@ -217,6 +223,11 @@ static bool from_hex(struct reader *r, struct value *args, uint32_t n)
         return as_text(r, args, n) && decode_hex(r, &args[0]);
 }
 
+static bool from_percent(struct reader *r, struct value *args, uint32_t n)
+{
+        return as_text(r, args, n) && decode_percent(r, &args[0]);
+}
+
 static bool codec(struct reader *r, struct value *args, uint32_t n)
 {
         return n > 0 && args[0].kind == VALUE_TEXT && fold_codec(r, &args[0], n > 1 ? &args[1] : NULL);
@@ -287,28 +298,117 @@ static bool home(struct reader *r, struct value *args, uint32_t n)
         return false;
 }
 
+/* ---- what is only said, and what is run ---- */
+
+static bool ends_with(const char *text, size_t size, const char *end)
+{
+        size_t n = strlen(end);
+
+        return size >= n && memcmp(text + size - n, end, n) == 0;
+}
+
+static bool begins_with(const struct value *v, const char *begin)
+{
+        size_t n = strlen(begin);
+
+        return v->kind == VALUE_NAME && v->size >= n && memcmp(v->text, begin, n) == 0;
+}
+
+/* Whether its texts go to somebody who reads them, and to nothing else. */
+static bool is_said(const struct reader *r, const struct value *callee)
+{
+        static const char *const levels[] = {".debug", ".info", ".warning", ".error", ".critical", ".exception"};
+
+        if (callee->kind != VALUE_NAME)
+                return false;
+        if (value_is(callee, "print"))
+                return !r->own_print;
+        if (value_is(callee, "_") || value_is(callee, "warnings.warn") || value_is(callee, "sys.exit") || ends_with(callee->text, callee->size, "Error") ||
+            ends_with(callee->text, callee->size, "Exception"))
+                return true;
+        bool log = memmem(callee->text, callee->size, "log", 3);
+        for (size_t i = 0; log && i < ARRAY_SIZE(levels); i++)
+                if (ends_with(callee->text, callee->size, levels[i]))
+                        return true;
+        return false;
+}
+
+/* Rules are about what code does with a text: nobody reads a file by naming it in a message. */
+static void say_nothing(struct reader *r, const struct value *callee, struct value *args, uint32_t n)
+{
+        bool said = is_said(r, callee);
+
+        for (uint32_t i = 0; said && i < n; i++)
+                said = !(args[i].flags & VALUE_KEYWORD && args[i].path_size == 4 && memcmp(args[i].path, "file", 4) == 0);
+        for (uint32_t i = 0; i < n; i++) {
+                bool help = args[i].flags & VALUE_KEYWORD && ((args[i].path_size == 4 && memcmp(args[i].path, "help", 4) == 0) ||
+                                                              (args[i].path_size == 11 && memcmp(args[i].path, "description", 11) == 0));
+                if ((said || help) && args[i].kind == VALUE_TEXT)
+                        args[i].flags |= VALUE_SHOWN;
+        }
+}
+
+/* A command that is given in pieces is told as the line it would be in a shell, too. */
+static void tell_command(struct reader *r, const struct value *callee, const struct value *args, uint32_t n)
+{
+        static const char *const lists[] = {"subprocess.", "os.posix_spawn", "os.execv", "os.spawnv", "pty.spawn", "Popen", "check_output", "check_call", "run"};
+        static const char *const rows[] = {"os.execl", "os.spawnl", "asyncio.create_subprocess_exec", "asyncio.subprocess.create_subprocess_exec"};
+        struct value line = value_text("", 0, callee->place);
+        bool list = false, row = false;
+        uint32_t pieces = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+                list |= i < 5 ? begins_with(callee, lists[i]) : value_is(callee, lists[i]);
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                row |= begins_with(callee, rows[i]);
+        for (uint32_t i = 0; (list || row) && i < n && pieces == 0; i++) {
+                bool members = args[i].kind == VALUE_LIST;
+                const struct value *from = members ? args[i].members : &args[i];
+                uint32_t k = members ? args[i].size : row ? n - i : 0;
+                if ((row && i > 0) || !reader_spend(r, k * sizeof(*from)))
+                        break;
+                for (; pieces < k && line.size < READER_TEXT_BYTES_MAX / 2; pieces++) {
+                        struct value piece = from[pieces];
+                        piece.flags |= VALUE_SHOWN; /* as itself it is told elsewhere */
+                        if (pieces > 0)
+                                text_append(r, &line, " ", 1);
+                        text_append_value(r, &line, &piece);
+                }
+        }
+        if (pieces > 1)
+                reader_show(r, &line);
+}
+
+#define ROW(name, call) {name, sizeof(name) - 1, call}
 static const struct row {
         const char *name;
+        size_t size;
         function *call;
 } functions[] = {
-        {"exec", run_code}, {"eval", run_code}, {"compile", run_code}, {"__import__", import_top}, {"importlib.__import__", import_top},
-        {"importlib.import_module", import_module}, {"getattr", attribute}, {"chr", character}, {"unichr", character}, {"map", map},
-        {"bytes", bytes}, {"bytearray", bytes}, {"str", as_text}, {"ord", ordinal}, {"reversed", reverse}, {"list", as_it_is}, {"tuple", as_it_is},
-        {"bytes.fromhex", from_hex}, {"bytearray.fromhex", from_hex}, {"binascii.unhexlify", from_hex}, {"binascii.a2b_hex", from_hex},
-        {"base64.b16decode", from_hex}, {"base64.b32decode", from_base32}, {"base64.b64decode", from_base64},
-        {"base64.standard_b64decode", from_base64}, {"base64.urlsafe_b64decode", from_base64}, {"base64.decodebytes", from_base64},
-        {"binascii.a2b_base64", from_base64}, {"codecs.decode", codec}, {"codecs.encode", codec}, {"os.path.join", join_path},
-        {"posixpath.join", join_path}, {"pathlib.Path", join_path}, {"pathlib.PurePath", join_path}, {"pathlib.PosixPath", join_path},
-        {"pathlib.PurePosixPath", join_path}, {"os.path.expanduser", as_text}, {"posixpath.expanduser", as_text}, {"os.path.abspath", as_text},
-        {"os.path.realpath", as_text}, {"os.path.normpath", as_text}, {"os.path.expandvars", expand_variables}, {"os.fspath", as_text},
-        {"os.fsencode", as_text}, {"os.fsdecode", as_text}, {"pathlib.Path.home", home}, {"os.getenv", environment}, {"os.environ.get", environment},
-        {"os.getenvb", environment}, {"os.environb.get", environment}, {"os.environ.__getitem__", environment},
+        ROW("exec", run_code), ROW("eval", run_code), ROW("compile", run_code), ROW("__import__", import_top), ROW("importlib.__import__", import_top),
+        ROW("importlib.import_module", import_module), ROW("getattr", attribute), ROW("chr", character), ROW("unichr", character), ROW("map", map),
+        ROW("bytes", bytes), ROW("bytearray", bytes), ROW("str", as_text), ROW("ord", ordinal), ROW("reversed", reverse), ROW("list", as_it_is),
+        ROW("tuple", as_it_is),
+        ROW("bytes.fromhex", from_hex), ROW("bytearray.fromhex", from_hex), ROW("binascii.unhexlify", from_hex), ROW("binascii.a2b_hex", from_hex),
+        ROW("base64.b16decode", from_hex), ROW("base64.b32decode", from_base32), ROW("base64.b64decode", from_base64),
+        ROW("base64.standard_b64decode", from_base64), ROW("base64.urlsafe_b64decode", from_base64), ROW("base64.decodebytes", from_base64),
+        ROW("binascii.a2b_base64", from_base64), ROW("codecs.decode", codec), ROW("codecs.encode", codec), ROW("os.path.join", join_path),
+        ROW("posixpath.join", join_path), ROW("pathlib.Path", join_path), ROW("pathlib.PurePath", join_path), ROW("pathlib.PosixPath", join_path),
+        ROW("pathlib.PurePosixPath", join_path), ROW("os.path.expanduser", as_text), ROW("posixpath.expanduser", as_text), ROW("os.path.abspath", as_text),
+        ROW("os.path.realpath", as_text), ROW("os.path.normpath", as_text), ROW("os.path.expandvars", expand_variables), ROW("os.fspath", as_text),
+        ROW("os.fsencode", as_text), ROW("os.fsdecode", as_text), ROW("pathlib.Path.home", home), ROW("os.getenv", environment),
+        ROW("os.environ.get", environment),
+        ROW("os.getenvb", environment), ROW("os.environb.get", environment), ROW("os.environ.__getitem__", environment),
+        ROW("urllib.parse.unquote", from_percent), ROW("urllib.parse.unquote_plus", from_percent),
+        /* imported before, by other code of the same session */
+        ROW("Path", join_path), ROW("PurePath", join_path), ROW("Path.home", home), ROW("expanduser", as_text), ROW("import_module", import_module),
+        ROW("b64decode", from_base64), ROW("unhexlify", from_hex), ROW("unquote", from_percent),
 };
 
 static const struct row *find_function(const struct value *callee)
 {
-        for (size_t i = 0; callee->kind == VALUE_NAME && i < ARRAY_SIZE(functions); i++)
-                if (functions[i].name[0] == callee->text[0] && value_is(callee, functions[i].name))
+        for (size_t i = 0; callee->kind == VALUE_NAME && callee->size > 0 && i < ARRAY_SIZE(functions); i++)
+                if (functions[i].size == callee->size && memcmp(functions[i].name, callee->text, callee->size) == 0)
                         return &functions[i];
         return NULL;
 }
@@ -326,7 +426,8 @@ static struct value result_name(struct reader *r, const struct value *callee, co
                 p[before++] = '.';
                 memcpy(p + before, name, size);
         }
-        memcpy(p + all - 2, "()", 2);
+        p[all - 2] = '(';
+        p[all - 1] = ')';
         return value_name(p, all, callee->place);
 }
 
@@ -334,10 +435,13 @@ struct value fold_call(struct reader *r, struct value *callee, const char *name,
 {
         const struct row *row = name ? NULL : find_function(callee);
         struct value before = *callee;
+        size_t call_size = 0;
 
         if (name && callee->kind == VALUE_TEXT && fold_method(r, callee, name, size, args, n))
                 return *callee;
-        tell_call(r, callee, name, size, args, n);
+        const char *call = tell_call(r, callee, name, size, args, n, &call_size);
+        say_nothing(r, callee, args, n);
+        tell_command(r, callee, args, n);
         if (row && row->call == home)
                 return value_text("~", 1, callee->place);
         if (row && row->call(r, args, n)) {
@@ -350,5 +454,10 @@ struct value fold_call(struct reader *r, struct value *callee, const char *name,
         }
         reader_show(r, callee);
         show_from(r, args, n, 0);
-        return result_name(r, &before, name, size);
+        struct value result = result_name(r, &before, name, size);
+        if (call && call_size <= READER_INNER_BYTES_MAX) {
+                result.call = call;
+                result.call_size = (uint8_t)call_size;
+        }
+        return result;
 }

@@ -85,6 +85,21 @@ bool decode_hex(struct reader *r, struct value *v)
         return decode_bits(r, v, hex_digit, 4);
 }
 
+bool decode_percent(struct reader *r, struct value *v)
+{
+        char *start = prepare(r, v), *out = start;
+
+        if (!start)
+                return false;
+        for (uint32_t i = 0; i < v->size; i++) {
+                int high = v->text[i] == '%' && v->size - i > 2 ? hex_digit(v->text[i + 1]) : -1;
+                int low = high >= 0 ? hex_digit(v->text[i + 2]) : -1;
+                *out++ = low >= 0 ? (char)(high << 4 | low) : v->text[i];
+                i += low >= 0 ? 2 : 0;
+        }
+        return finish(r, v, start, out, true);
+}
+
 bool decode_rot13(struct reader *r, struct value *v)
 {
         char *start = prepare(r, v), *out = start;

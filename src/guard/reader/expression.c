@@ -280,7 +280,7 @@ static bool known_name(struct value *v)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-                if (!value_is(v, texts[i][0]))
+                if (v->text[0] != texts[i][0][0] || !value_is(v, texts[i][0]))
                         continue;
                 *v = value_text(texts[i][1], strlen(texts[i][1]), v->place);
                 v->flags = VALUE_SHOWN;

@@ -20,7 +20,7 @@ static bool is_plain_encoding(const char *text, size_t size)
         static const char *const names[] = {
                 "utf-8", "utf8", "utf-8-sig", "u8", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15", "iso-latin-1", "cp1252",
         };
-        char name[16];
+        char name[16] = "";
 
         for (size_t i = 0; i < size && i < sizeof(name); i++)
                 name[i] = text[i] == '_' ? '-' : text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] | 0x20) : text[i];
@@ -298,7 +298,7 @@ static void lex_operator(struct lexer *l, struct token *t)
                 "**", "//", ">>", "<<", "<=", ">=", "==", "!=", "->", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", ":=", "<>",
         };
         char second = peek(l, 1);
-        bool longer = second && strchr("=*/<>.", second);
+        bool longer = second == '=' || second == '*' || second == '/' || second == '<' || second == '>' || second == '.';
         size_t n = 1;
 
         t->kind = TOKEN_OPERATOR;
@@ -313,9 +313,9 @@ static void lex_operator(struct lexer *l, struct token *t)
                 t->op |= (uint32_t)(unsigned char)l->at[i] << (8 * i);
         t->size = n;
         l->at += n;
-        if (n == 1 && strchr("([{", (int)t->op))
+        if (t->op == '(' || t->op == '[' || t->op == '{')
                 l->depth++;
-        else if (n == 1 && strchr(")]}", (int)t->op) && l->depth > 0)
+        else if ((t->op == ')' || t->op == ']' || t->op == '}') && l->depth > 0)
                 l->depth--;
 }
 

@@ -11,90 +11,23 @@
 #include "base/macro.h"
 #include "base/limits.h"
 #include "guard/reader/read.h"
+#include "guard/reader/seal.h"
 
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef GLOVEBOX_SANITIZED
-#define GLOVEBOX_SANITIZED 0
-#endif
-
-#if defined(__x86_64__)
-#define OWN_ARCH AUDIT_ARCH_X86_64
-#else
-#define OWN_ARCH AUDIT_ARCH_AARCH64
-#endif
 
 #define SOCKET 0 /* of a reader: the only descriptor it has */
 #define OUTPUT_BYTES (64 << 10)
-
-/* ---- giving up ---- */
-
-static int load_filter(void)
-{
-        struct sock_filter filter[] = {
-                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCH, 0, 5),
-                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 4, 0),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 3, 0),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 1, 0),
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        };
-        struct sock_fprog program = {.len = ARRAY_SIZE(filter), .filter = filter};
-
-        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : -errno;
-}
-
-static int lower(int resource, rlim_t value)
-{
-        struct rlimit limit;
-
-        if (getrlimit(resource, &limit) < 0)
-                return -errno;
-        limit.rlim_cur = limit.rlim_max = MIN(value, limit.rlim_max);
-        return setrlimit(resource, &limit) < 0 ? -errno : 0;
-}
-
-static int give_up(pid_t master)
-{
-        static const struct {
-                int resource;
-                rlim_t value;
-                bool sanitized; /* its runtime can live with that */
-        } limits[] = {
-                {RLIMIT_CPU, READER_CPU_SECONDS, true}, {RLIMIT_CORE, 0, true}, {RLIMIT_FSIZE, 0, true}, {RLIMIT_MEMLOCK, 0, true},
-                {RLIMIT_NOFILE, 0, false}, {RLIMIT_AS, READER_MEMORY_BYTES, false},
-        };
-
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != master)
-                return -ESRCH;
-        if (chdir("/") < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return -errno;
-        for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-                if (GLOVEBOX_SANITIZED && !limits[i].sanitized)
-                        continue;
-                int r = lower(limits[i].resource, limits[i].value);
-                if (r < 0)
-                        return r;
-        }
-        return GLOVEBOX_SANITIZED ? 0 : load_filter();
-}
+#define WARM_BYTES (16 << 10)
 
 /* ---- a reader ---- */
 
@@ -140,25 +73,31 @@ static void take(void *data, enum reader_kind kind, uint32_t line, uint32_t colu
         put(data, text, size);
 }
 
-static bool read_exactly(void *data, size_t size)
+/* Reads on until there are that many. */
+static bool read_up_to(char *data, size_t size, size_t max, size_t *n)
 {
-        for (size_t n = 0; n < size;) {
-                ssize_t k = read(SOCKET, (char *)data + n, size - n);
+        while (*n < size) {
+                ssize_t k = read(SOCKET, data + *n, max - *n);
                 if (k < 0 && errno == EINTR)
                         continue;
                 if (k <= 0)
                         return false;
-                n += (size_t)k;
+                *n += (size_t)k;
         }
         return true;
 }
 
-static void answer_one(char *code, void *memory, struct output *o)
+/* input: as long as the longest question. What is not long comes whole, with the first read. */
+static void answer_one(char *input, void *memory, struct output *o)
 {
         struct reader_request request;
+        char *code = input + sizeof(request);
+        size_t n = 0, max = sizeof(request) + READER_CODE_BYTES_MAX;
 
-        if (!read_exactly(&request, sizeof(request)) || request.magic != READER_MAGIC || request.size > READER_CODE_BYTES_MAX ||
-            !read_exactly(code, request.size))
+        if (!read_up_to(input, sizeof(request), max, &n))
+                return;
+        memcpy(&request, input, sizeof(request));
+        if (request.magic != READER_MAGIC || request.size > READER_CODE_BYTES_MAX || !read_up_to(input, sizeof(request) + request.size, max, &n))
                 return;
         int r = reader_read(code, request.size, memory, take, o);
         struct reader_answer end = {.kind = READER_END, .line = 1, .column = 1, .size = (uint32_t)r};
@@ -166,16 +105,41 @@ static void answer_one(char *code, void *memory, struct output *o)
         write_all(o, o->bytes, o->used);
 }
 
+/* Who orders a reader does not wait for it, and should not be interrupted to have it made. A question is another matter. */
+static void be_patient(bool patient)
+{
+        struct sched_param none = {0};
+
+        (void)sched_setscheduler(0, patient ? SCHED_BATCH : SCHED_OTHER, &none);
+}
+
+/* Reads something while nobody waits: what is touched then need not be fetched, page by page, when somebody does. */
+static void warm_up(char *input, void *memory, struct output *o)
+{
+        static const char sample[] = "import os, json as j\nfrom pathlib import Path\nx = f\"{1}\" + 'a' * 3 + \"%s\" % (2,)\n"
+                                     "def f(a, b=[1, {\"c\": Path('/') / x}]):\n    return os.path.join('a', \"{}\".format(a)).replace('a', 'b')[::-1]\n";
+
+        memset(input, 0, WARM_BYTES);
+        memset(o->bytes, 0, WARM_BYTES);
+        (void)reader_read(sample, sizeof(sample) - 1, memory, take, o);
+        reader_touch(memory);
+        o->used = 0;
+}
+
 static _noreturn_ void be_reader(int socket, pid_t master)
 {
         static struct output output;
-        size_t size = READER_CODE_BYTES_MAX + reader_memory_size();
+        size_t size = sizeof(struct reader_request) + READER_CODE_BYTES_MAX + reader_memory_size();
 
         if (dup2(socket, SOCKET) < 0 || close_range(SOCKET + 1, ~0U, 0) < 0)
                 _exit(1);
         /* What was not touched costs nothing. */
         char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED || give_up(master) < 0)
+        if (memory == MAP_FAILED)
+                _exit(1);
+        warm_up(memory + reader_memory_size(), memory, &output);
+        be_patient(false);
+        if (seal_reader(master) < 0)
                 _exit(1);
         answer_one(memory + reader_memory_size(), memory, &output);
         _exit(0);
@@ -250,5 +214,6 @@ int main(void)
         sigaction(SIGCHLD, &ignore, NULL); /* nobody waits for readers */
         (void)close_range(READER_FD + 1, ~0U, 0);
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        be_patient(true);
         return serve();
 }

@@ -17,27 +17,12 @@ static bool text_is(const struct value *v, const char *text)
 /* What is put in for a field. */
 static void append_field(struct reader *r, struct value *v, struct value *arg)
 {
-        char digits[24];
-        size_t n = sizeof(digits);
+        struct value text = arg && arg->kind == VALUE_NUMBER ? value_digits(r, arg) : value_unknown(v->place);
 
-        if (!arg || arg->kind != VALUE_NUMBER) {
-                if (arg)
-                        text_append_value(r, v, arg);
-                else
-                        text_append_hole(r, v);
-                return;
-        }
-        uint64_t left = arg->number < 0 ? -(uint64_t)arg->number : (uint64_t)arg->number;
-        do
-                digits[--n] = (char)('0' + left % 10);
-        while ((left /= 10) > 0);
-        if (arg->number < 0)
-                digits[--n] = '-';
-        char *p = reader_allocate(r, sizeof(digits) - n);
-        if (!p)
-                return;
-        memcpy(p, digits + n, sizeof(digits) - n);
-        text_append(r, v, p, sizeof(digits) - n);
+        if (!arg)
+                text_append_hole(r, v);
+        else
+                text_append_value(r, v, arg->kind == VALUE_NUMBER ? &text : arg);
 }
 
 static struct value *find_keyword(struct value *args, uint32_t n, const char *name, size_t size)
@@ -329,7 +314,7 @@ static bool call_method(struct reader *r, struct value *v, enum method m, struct
 bool fold_method(struct reader *r, struct value *v, const char *name, size_t size, struct value *args, uint32_t n)
 {
         for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-                if (strlen(methods[i].name) != size || memcmp(methods[i].name, name, size) != 0)
+                if (methods[i].name[0] != name[0] || strlen(methods[i].name) != size || memcmp(methods[i].name, name, size) != 0)
                         continue;
                 if (!call_method(r, v, methods[i].method, args, n))
                         return false;

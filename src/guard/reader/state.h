@@ -15,6 +15,8 @@
 #include "guard/reader/lexer.h"
 #include "guard/reader/read.h"
 
+#include <string.h>
+
 enum value_kind {
         VALUE_UNKNOWN,
         VALUE_TEXT,
@@ -37,6 +39,7 @@ enum {
 struct value {
         uint8_t kind;
         uint8_t flags;
+        uint8_t call_size;
         struct place place;
         uint32_t size; /* of text; members of a list */
         union {
@@ -46,6 +49,7 @@ struct value {
         };
         const char *path; /* as it is written: what is assigned to, or the keyword of an argument */
         uint32_t path_size;
+        const char *call; /* that gave it, as it was told; NULL: none, or a long one */
 };
 
 struct item {
@@ -71,6 +75,7 @@ struct reader {
         bool too_much;
         bool full;                /* no item can be told any more */
         bool kept;                /* something of this statement was remembered */
+        bool own_print;           /* print is not Python's */
 
         char *arena, *top, *end, *mark;
         uint64_t work;
@@ -81,7 +86,8 @@ struct reader {
         uint64_t told_bytes;
 
         uint32_t n_stack, n_items;
-        uint32_t named; /* whether there are any names; stays from one code to the next */
+        uint32_t named;     /* places of names that are not clean; stays from one code to the next */
+        uint32_t name_mask; /* of their places: a short code needs few, and what is not touched need not be fetched */
         char call[READER_CALL_BYTES_MAX];
         struct value stack[READER_STACK_MAX];
         struct item items[READER_ITEMS_MAX], sorted[READER_ITEMS_MAX];
@@ -96,9 +102,14 @@ struct value value_unknown(struct place place);
 struct value value_text(const char *text, size_t size, struct place place);
 struct value value_name(const char *text, size_t size, struct place place);
 struct value value_number(int64_t number, struct place place);
+/* Its digits. */
+struct value value_digits(struct reader *r, const struct value *number);
 /* Takes what lies on the stack from base on. */
 struct value value_list(struct reader *r, uint32_t base, struct place place);
-bool value_is(const struct value *v, const char *name);
+static inline bool value_is(const struct value *v, const char *name)
+{
+        return v->kind == VALUE_NAME && v->size == strlen(name) && memcmp(v->text, name, v->size) == 0;
+}
 bool value_is_exact(const struct value *v); /* a text without holes */
 /* v becomes a text when it is none, and text stands behind it. */
 void text_append(struct reader *r, struct value *v, const char *text, size_t size);
@@ -125,6 +136,7 @@ char letter_of(uint32_t c);
 bool decode_base64(struct reader *r, struct value *v);
 bool decode_base32(struct reader *r, struct value *v);
 bool decode_hex(struct reader *r, struct value *v);
+bool decode_percent(struct reader *r, struct value *v);
 bool decode_rot13(struct reader *r, struct value *v);
 
 /* ---- fold.c ---- */

@@ -3,6 +3,8 @@
  * Statements, as far as names are given and modules imported in them. What is not known is passed over, a word at a time. */
 #include "guard/reader/state.h"
 
+#include "base/macro.h"
+
 #include <string.h>
 
 static bool at_end(const struct reader *r)
@@ -146,6 +148,41 @@ static void read_import(struct reader *r)
         }
 }
 
+/* from os import *: the names that matter to anybody who reads this. */
+static void import_all(struct reader *r, const struct value *module)
+{
+        static const struct {
+                const char *module, *names;
+        } known[] = {
+                {"os", "system popen environ getenv path sep open execv execve execl execlp execvp spawnl spawnv posix_spawn chroot dup2 walk listdir"},
+                {"os.path", "join expanduser expandvars abspath realpath normpath"},
+                {"pathlib", "Path PurePath PosixPath"},
+                {"subprocess", "run Popen call check_call check_output getoutput getstatusoutput"},
+                {"base64", "b64decode urlsafe_b64decode b32decode b16decode decodebytes"},
+                {"importlib", "import_module"},
+                {"socket", "socket create_connection"},
+                {"ctypes", "CDLL PyDLL cdll"},
+                {"requests", "get post put patch request"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+                if (!value_is(module, known[i].module))
+                        continue;
+                for (const char *name = known[i].names; *name; name += strspn(name, " ")) {
+                        size_t size = strcspn(name, " "), before = module->size + 1u;
+                        char *p = reader_allocate(r, before + size);
+                        if (!p)
+                                return;
+                        memcpy(p, module->text, before - 1);
+                        p[before - 1] = '.';
+                        memcpy(p + before, name, size);
+                        struct value whole = value_name(p, before + size, module->place);
+                        reader_assign(r, name, size, &whole);
+                        name += size;
+                }
+        }
+}
+
 /* One name of a from. */
 static void import_member(struct reader *r, const struct value *module)
 {
@@ -154,6 +191,7 @@ static void import_member(struct reader *r, const struct value *module)
 
         if (reader_at(r, '*')) {
                 reader_next(r);
+                import_all(r, module);
                 return;
         }
         if (!read_module(r, &own))
@@ -227,6 +265,7 @@ static void read_definition(struct reader *r)
                 size_t size = r->token.size;
                 literal_name(r, &name, &size);
                 reader_forget_name(r, name, size);
+                r->own_print |= size == 5 && memcmp(name, "print", 5) == 0;
                 reader_next(r);
         }
         for (int i = 0; i < 2 && (reader_at(r, '(') || reader_at(r, '[')); i++) {
@@ -383,15 +422,29 @@ size_t reader_memory_size(void)
         return sizeof(struct reader) + READER_ARENA_BYTES;
 }
 
+void reader_touch(void *memory)
+{
+        struct reader *r = memory;
+
+        memset(r, 0, sizeof(*r) - sizeof(r->stack) - sizeof(r->items) - sizeof(r->sorted) - sizeof(r->names));
+        memset(r->stack, 0, READER_TOUCH_BYTES);
+        memset(r->items, 0, READER_TOUCH_BYTES);
+        memset(r->sorted, 0, READER_TOUCH_BYTES);
+        memset(r->names, 0, READER_NAMES_MIN * sizeof(r->names[0]));
+        memset((char *)memory + sizeof(*r), 0, READER_TOUCH_BYTES);
+}
+
 int reader_read(const char *code, size_t size, void *memory, reader_sink *sink, void *data)
 {
         struct reader *r = memory;
 
         if (size > READER_CODE_BYTES_MAX)
                 return 1;
-        if (r->named)
-                memset(r->names, 0, sizeof(r->names));
+        memset(r->names, 0, r->named * sizeof(r->names[0]));
         memset(r, 0, offsetof(struct reader, call));
+        r->name_mask = READER_NAMES_MIN - 1;
+        while (r->name_mask < size / 4 && r->name_mask < READER_NAMES_MAX - 1) /* of four bytes there is no name more than one */
+                r->name_mask = 2 * r->name_mask + 1;
         r->sink = sink;
         r->data = data;
         r->work = READER_WORK_MAX;

@@ -66,6 +66,8 @@ static bool read_field(struct reader *r, const struct token *string, struct valu
         }
         r->format_depth = outer;
         r->no_in = no_in;
+        if (inner.kind == VALUE_NUMBER)
+                inner = value_digits(r, &inner);
         text_append_value(r, v, &inner);
         return open && r->token.kind != TOKEN_END;
 }

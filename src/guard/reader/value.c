@@ -48,6 +48,24 @@ struct value value_number(int64_t number, struct place place)
         return (struct value){.kind = VALUE_NUMBER, .place = place, .number = number};
 }
 
+struct value value_digits(struct reader *r, const struct value *number)
+{
+        char digits[24];
+        size_t n = sizeof(digits);
+        uint64_t left = number->number < 0 ? -(uint64_t)number->number : (uint64_t)number->number;
+
+        do
+                digits[--n] = (char)('0' + left % 10);
+        while ((left /= 10) > 0);
+        if (number->number < 0)
+                digits[--n] = '-';
+        char *p = reader_allocate(r, sizeof(digits) - n);
+        if (!p)
+                return value_unknown(number->place);
+        memcpy(p, digits + n, sizeof(digits) - n);
+        return value_text(p, sizeof(digits) - n, number->place);
+}
+
 struct value value_list(struct reader *r, uint32_t base, struct place place)
 {
         struct value list = {.kind = VALUE_LIST, .place = place};
@@ -70,11 +88,6 @@ struct value value_list(struct reader *r, uint32_t base, struct place place)
         }
         r->n_stack = base;
         return list;
-}
-
-bool value_is(const struct value *v, const char *name)
-{
-        return v->kind == VALUE_NAME && v->size == strlen(name) && memcmp(v->text, name, v->size) == 0;
 }
 
 bool value_is_exact(const struct value *v)
@@ -180,13 +193,42 @@ static bool is_hollow(const struct value *v)
         return (v->flags & VALUE_HOLES) && v->size == 2;
 }
 
+/* A path that goes a detour is told without it, too: /etc/./x, /a/../etc/x, /etc//x. */
+static void tell_straight(struct reader *r, const struct value *v)
+{
+        const char *text = v->text, *end = text + v->size;
+        bool detour = v->size > 2 && v->size <= READER_PATH_BYTES_MAX && (text[0] == '/' || text[0] == '~' || text[0] == '.') &&
+                      (memmem(text, v->size, "//", 2) || memmem(text, v->size, "/./", 3) || memmem(text, v->size, "/../", 4));
+        char *out = detour && reader_spend(r, v->size) ? reader_allocate(r, v->size) : NULL;
+        size_t used = 0;
+
+        while (out && text < end) {
+                const char *slash = memchr(text, '/', (size_t)(end - text));
+                size_t n = (size_t)((slash ? slash : end) - text);
+                if (n == 2 && memcmp(text, "..", 2) == 0 && used > 1) {
+                        used--;
+                        while (used > 0 && out[used - 1] != '/')
+                                used--;
+                } else if (!(n == 1 && *text == '.') && !(n == 0 && used > 0)) {
+                        memcpy(out + used, text, n);
+                        used += n;
+                        if (slash)
+                                out[used++] = '/';
+                }
+                text += n + (slash ? 1 : 0);
+        }
+        reader_tell(r, READER_STRING, v->place, out, used);
+}
+
 void reader_show(struct reader *r, struct value *v)
 {
         if (v->flags & VALUE_SHOWN)
                 return;
         v->flags |= VALUE_SHOWN;
-        if (v->kind == VALUE_TEXT && !is_hollow(v))
+        if (v->kind == VALUE_TEXT && !is_hollow(v)) {
                 reader_tell(r, READER_STRING, v->place, v->text, v->size);
+                tell_straight(r, v);
+        }
         if (v->kind != VALUE_LIST && v->kind != VALUE_DICT)
                 return;
         /* Lists in lists are as deep as the brackets were. */
@@ -246,7 +288,7 @@ static struct slot *find_slot(struct reader *r, const char *path, size_t size)
                 hash = (hash ^ (unsigned char)path[i]) * 16777619u;
         hash ^= hash >> 15;
         for (uint32_t i = 0; i < READER_PROBES_MAX; i++) {
-                struct slot *s = &r->names[(hash + i) & (READER_NAMES_MAX - 1)];
+                struct slot *s = &r->names[(hash + i) & r->name_mask];
                 if (!s->key || (s->size == size && memcmp(s->key, path, size) == 0))
                         return s;
         }
@@ -273,7 +315,7 @@ void reader_assign(struct reader *r, const char *path, size_t size, const struct
         if (!s->key) {
                 s->key = path;
                 s->size = (uint32_t)size;
-                r->named = 1;
+                r->named = r->name_mask + 1;
                 r->kept |= is_new(r, path, size);
         }
         s->gone = false;
@@ -285,6 +327,8 @@ void reader_assign(struct reader *r, const char *path, size_t size, const struct
                 r->kept |= is_new(r, v->text, v->size);
         else if (v->kind == VALUE_LIST || v->kind == VALUE_DICT)
                 r->kept |= is_new(r, v->members, v->size * sizeof(struct value));
+        if (v->call)
+                r->kept |= is_new(r, v->call, v->call_size);
 }
 
 void reader_forget_name(struct reader *r, const char *path, size_t size)
