@@ -217,6 +217,7 @@
 #define READER_LOOK_USEC 200ULL           /* after a question, before we sleep until the answer comes */
 #define READER_ANSWER_USEC 5000000ULL     /* for the whole of a question */
 #define READER_READY_USEC 2000000ULL      /* for a reader to be there */
+#define READER_END_USEC 50000ULL          /* for the program to end by itself, before it is killed */
 #define READER_LOST_USEC 20000ULL         /* for the end of the program to show, when a reader has ended without a word */
 #define READER_AHEAD_MAX 64u              /* readers that wait at a time */
 

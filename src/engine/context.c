@@ -295,6 +295,22 @@ static void say_blocked(struct context *c, struct result *result)
         result->facts.language = NULL; /* borrowed */
 }
 
+struct beginning {
+        struct exec *exec;
+        gb_error *err;
+        int status;
+        bool begun;
+};
+
+/* While the code is being read. */
+static void begin_exec(void *data)
+{
+        struct beginning *b = data;
+
+        b->status = exec_init(b->exec, b->err);
+        b->begun = b->status == 0;
+}
+
 int context_run(struct context *c, const struct context_request *q, struct result **ret, gb_error *err)
 {
         uint64_t asked_usec = monotonic_usec();
@@ -307,18 +323,23 @@ int context_run(struct context *c, const struct context_request *q, struct resul
                 .session = c->session, .language = c->language, .io = &c->io, .channel = &c->channel, .chunk = c->chunk,
                 .interrupt_fd = c->interrupt_fd, .cancel_fd = q->cancel_fd, .code = q->code, .code_size = q->code_size, .result = result,
                 .stdin_fd = q->stdin_fd >= 0 && pump_may_read(q->stdin_fd) ? q->stdin_fd : -1, .callbacks = &q->callbacks,
-                .keep_output = q->keep_output, .asked_usec = asked_usec, .timeout_usec = q->timeout_usec,
+                .keep_output = q->keep_output, .asked_usec = asked_usec, .timeout_usec = q->timeout_usec, .pump = PUMP_INIT, .pump_child = -1,
         };
         r = result ? check_request(c, q, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        struct beginning beginning = {.exec = &x, .err = err};
+        struct watch_subject subject = {
+                .language = c->language, .code = q->code, .code_size = q->code_size, .stdin_fd = x.stdin_fd, .meanwhile = begin_exec, .data = &beginning,
+        };
         if (r == 0)
-                r = watch_before(c->session->watch, &(struct watch_subject){c->language, q->code, q->code_size, x.stdin_fd}, result, err);
+                r = watch_before(c->session->watch, &subject, result, err);
         bool blocked = r == 1;
         if (r == 0)
-                r = exec_init(&x, err);
-        if (r == 0) {
+                r = beginning.status;
+        if (r == 0)
                 r = run(c, q, &x, err);
+        if (beginning.begun)
                 exec_done(&x);
-        } else if (blocked) {
+        if (blocked) {
                 say_blocked(c, result);
                 r = 0;
         }

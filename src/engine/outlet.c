@@ -9,12 +9,18 @@ static int hand_on(void *data, const void *bytes, size_t size)
 {
         struct outlet_stream *s = data;
         struct outlet *o = s->outlet;
+        size_t fits = (size_t)MIN((uint64_t)size, o->limit_bytes - o->handed);
 
+        o->handed += fits;
+        o->result->truncated |= fits < size;
+        size = fits;
+        if (size == 0)
+                return 0;
         if (o->keep) {
                 long n = buffer_add_some(s->stream == RUN_STDOUT ? &o->result->out : &o->result->err, bytes, size);
                 if (n < 0)
                         return (int)n;
-                o->result->truncated |= (size_t)n < size; /* what stands in the place of a secret may be longer than it */
+                o->result->truncated |= (size_t)n < size;
         }
         if (o->output)
                 o->output(o->data, s->stream, bytes, size, monotonic_usec() - o->asked_usec);
@@ -44,7 +50,8 @@ int outlet_write(struct outlet *o, enum run_stream stream, const void *bytes, si
         size_t kept = (size_t)MIN((uint64_t)size, room);
 
         facts->output_bytes += size;
-        int r = kept > 0 ? pass(o, stream, bytes, kept) : 0;
+        int r = kept > 0 && !o->failed ? pass(o, stream, bytes, kept) : 0;
+        o->failed |= r < 0;
         if (r < 0)
                 return r;
         bool first = kept < size && !o->over;
@@ -68,7 +75,7 @@ int outlet_end(struct outlet *o)
         for (size_t i = 0; i < ARRAY_SIZE(o->streams); i++) {
                 struct scrub_stream *s = o->streams[i].scrub;
                 /* What was cut has not ended: it may have been the beginning of a secret, and is not shown. */
-                int e = !s ? 0 : o->over ? scrub_stream_pause(s) : scrub_stream_end(s);
+                int e = !s || o->failed ? 0 : o->over ? scrub_stream_pause(s) : scrub_stream_end(s);
                 r = r < 0 ? r : e;
         }
         return r;

@@ -28,7 +28,9 @@ struct outlet {
         uint64_t asked_usec;
 
         struct outlet_stream streams[2];
-        bool over; /* the limit was passed */
+        bool over;   /* the limit was passed */
+        bool failed; /* without memory: what is missing would make what follows look whole, so nothing follows */
+        uint64_t handed; /* bytes that were handed on: marks may be longer than what they stand for */
         uint64_t pause_usec; /* when what is held back is shown as far as it may be; 0: nothing is */
 };
 

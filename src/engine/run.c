@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <pthread.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -381,7 +382,7 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
         looked = result_new(p, request->language, backend_for(p)->name, request->keep_output);
         if (!looked)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        struct watch_subject subject = {request->language, request->code, request->code_size, request->stdin_fd};
+        struct watch_subject subject = {.language = request->language, .code = request->code, .code_size = request->code_size, .stdin_fd = request->stdin_fd};
         r = watch_before(watch, &subject, looked, err);
         if (r < 0)
                 return r;
@@ -396,11 +397,29 @@ int run_execute(const struct run_request *request, struct result **ret, gb_error
         return r;
 }
 
+/* Beside what reads flags and policy. Whatever goes wrong shows again when code is looked at. */
+static void *prepare_guard(void *unused)
+{
+        const struct rules *rules;
+
+        reader_prepare(1);
+        if (rules_get(&rules, NULL) == 0)
+                rules_scratch_put(rules, RULES_CODE, rules_scratch_get(rules, RULES_CODE));
+        return NULL;
+}
+
 void run_prepare(bool box)
 {
+        static bool guarded;
+        pthread_t thread;
+
         if (box)
                 backend_native.prepare();
-        reader_prepare(1);
+        if (guarded)
+                return;
+        guarded = true;
+        if (pthread_create(&thread, NULL, prepare_guard, NULL) == 0)
+                (void)pthread_detach(thread);
 }
 
 void run_forget(void)

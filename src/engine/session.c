@@ -258,22 +258,23 @@ int session_run(struct session *s, const struct once_request *q, struct result *
                 .session = s, .language = q->language, .io = &io, .chunk = chunk, .interrupt_fd = -1, .cancel_fd = q->cancel_fd,
                 .stdin_fd = q->stdin_fd, .callbacks = &q->callbacks, .keep_output = q->keep_output, .result = result,
                 .code = q->code, .code_size = q->code_size, .asked_usec = q->asked_usec > 0 ? q->asked_usec : monotonic_usec(),
-                .timeout_usec = q->timeout_usec,
+                .timeout_usec = q->timeout_usec, .pump = PUMP_INIT, .pump_child = -1,
         };
 
         if (!chunk || !result)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         memcpy(result->session, s->id, sizeof(result->session));
         result->controls = s->controls;
-        struct watch_subject subject = {q->language, q->code, q->code_size, q->stdin_fd};
+        struct watch_subject subject = {.language = q->language, .code = q->code, .code_size = q->code_size, .stdin_fd = q->stdin_fd};
         int r = q->checked ? 0 : watch_before(s->watch, &subject, result, err);
         if (r == 1) {
                 result->facts.language = NULL; /* borrowed */
                 *ret = TAKE_PTR(result);
                 return 0;
         }
-        if (r == 0)
-                r = exec_init(&x, err);
+        if (r < 0)
+                return r;
+        r = exec_init(&x, err);
         if (r == 0)
                 r = start(&x, &channel, q, err);
         session_say_layout(&result->controls, io.ready);

@@ -3,6 +3,7 @@
  * Sessions and contexts over test_context_backend.c: what they promise to who keeps the rules. */
 #include "base/fd.h"
 #include "engine/test_context_fixture.h"
+#include "guard/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -432,6 +433,36 @@ static void test_once(void **state)
         }
 }
 
+/* Without somebody who reads it no code is run, and nothing of ours is touched for it. */
+static void test_no_reader(void **state)
+{
+        struct once_request request = {.language = &python, .code = "1", .code_size = 1, .stdin_fd = -1, .cancel_fd = -1};
+        struct seen seen = {0};
+        struct context_request in_context = request_of("1", &seen);
+        const char *before = getenv("GLOVEBOX_LIBEXEC_DIR");
+        _cleanup_free_ char *kept = before ? strdup(before) : NULL;
+        struct result *r = NULL;
+        gb_error err = {0};
+
+        open_context(&python);
+        reader_forget();
+        (void)setenv("GLOVEBOX_LIBEXEC_DIR", "/nowhere", 1);
+        for (int i = 0; i < 2; i++) {
+                assert_true(session_run(session, &request, &r, &err) < 0);
+                assert_non_null(strstr(err.message, "glovebox-reader"));
+                assert_true(context_run(context, &in_context, &r, &err) < 0);
+                assert_non_null(strstr(err.message, "glovebox-reader"));
+                assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+        }
+        assert_null(r);
+        assert_string_equal(seen.text, "");
+        if (kept)
+                (void)setenv("GLOVEBOX_LIBEXEC_DIR", kept, 1);
+        else
+                (void)unsetenv("GLOVEBOX_LIBEXEC_DIR");
+        expect("1", VERDICT_OK, true); /* the context is as it was */
+}
+
 static void test_refused(void **state)
 {
         struct session *other = NULL;
@@ -486,7 +517,7 @@ int main(void)
                 TEST(test_events_in_order), TEST(test_many_runs), TEST(test_code_is_text), TEST(test_death_between_runs),
                 TEST(test_deadline_is_disarmed), TEST(test_interrupt), TEST(test_cancel_fd), TEST(test_cancelled_at_once),
                 TEST(test_busy), TEST(test_threads), TEST(test_restart), TEST(test_too_many_contexts), TEST(test_stdin),
-                TEST(test_output_between_runs), TEST(test_limits_of_the_session), TEST(test_host_workspace), TEST(test_lost), TEST(test_once),
+                TEST(test_output_between_runs), TEST(test_limits_of_the_session), TEST(test_host_workspace), TEST(test_lost), TEST(test_once), TEST(test_no_reader),
                 TEST(test_refused), TEST(test_python),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static struct watch *make_watch(const struct policy *p)
 static int look(const struct watch *w, const char *code, int stdin_fd, struct result *result)
 {
         gb_error err = {0};
-        struct watch_subject subject = {&python, code, strlen(code), stdin_fd};
+        struct watch_subject subject = {.language = &python, .code = code, .code_size = strlen(code), .stdin_fd = stdin_fd};
 
         int r = watch_before(w, &subject, result, &err);
         if (r < 0)

@@ -170,9 +170,14 @@ static int look_into(const struct watch *w, int fd, struct guard_findings *found
                 at += n;
         }
         if (r == 0)
-                r = scrub_stream_end(stream);
+                r = n < 0 ? -errno : scrub_stream_end(stream);
         explicit_bzero(bytes, sizeof(bytes));
         struct guard_finding f = input_finding(w, false);
+        if (r == 0 && tally.total == 0 && w->settings.strict_scrub && st.st_size - at > 0) {
+                snprintf(f.message, sizeof(f.message), "Standard input is too large to be looked at for secrets.");
+                snprintf(f.remedy, sizeof(f.remedy), "Put the data into a file of the workspace.");
+                tally.total = 1;
+        }
         if (r == 0 && tally.total > 0 && f.action != GUARD_OFF)
                 guard_add(found, &f);
         scrub_tally_done(&tally);
@@ -185,9 +190,13 @@ int watch_before(const struct watch *w, const struct watch_subject *q, struct re
 
         if (!found)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        int r = guard_check(w->rules, &w->settings, q->language->name, q->code, q->code_size, found, err);
-        if (r == 0 && look_into(w, q->stdin_fd, found) < 0)
-                r = error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at standard input: out of memory");
+        struct guard_settings settings = w->settings;
+        settings.meanwhile = q->meanwhile;
+        settings.data = q->data;
+        int r = guard_check(w->rules, &settings, q->language->name, q->code, q->code_size, found, err);
+        int looked = r == 0 ? look_into(w, q->stdin_fd, found) : 0;
+        if (looked < 0)
+                r = error_set(err, GB_E_INTERNAL, -looked, "cannot look at standard input: %s", strerror(-looked));
         if (r < 0) {
                 free(found);
                 return r;

@@ -23,6 +23,8 @@ struct watch_subject {
         const struct language *language;
         const char *code;
         size_t code_size;
+        void (*meanwhile)(void *data); /* NULL, or: called once, while the code is being read; not when it could not be looked at */
+        void *data;
         int stdin_fd; /* -1: none. A file is looked into, as far as WATCH_INPUT_MAX; of others nobody knows yet what will come */
 };
 
@@ -32,7 +34,7 @@ int watch_before(const struct watch *w, const struct watch_subject *subject, str
 /* The code alone. */
 static inline int watch_code(const struct watch *w, const struct language *language, const char *code, size_t size, struct result *result, gb_error *err)
 {
-        return watch_before(w, &(struct watch_subject){language, code, size, -1}, result, err);
+        return watch_before(w, &(struct watch_subject){.language = language, .code = code, .code_size = size, .stdin_fd = -1}, result, err);
 }
 /* Adds what was found before the run to the result of it; NULL: nothing was. 0 or -ENOMEM. */
 int watch_add(const struct guard_findings *more, struct result *result);

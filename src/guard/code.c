@@ -50,6 +50,7 @@ struct check {
         hs_stream_t *stream;
         hs_scratch_t *scratch;
         bool failed; /* something could not be scanned */
+        bool told;   /* the caller did what he does meanwhile */
 
         struct batch *batch; /* of Python */
         const char *code;
@@ -60,6 +61,7 @@ struct check {
         const char *text; /* the code; NULL: the batch */
         struct position at;
         uint32_t last_lines[RULES_MAX]; /* by rule: where it was found last. Once in a line is enough */
+        const struct batch_row *last_rows[RULES_MAX]; /* the same of the batch */
         struct hit hits[HITS_MAX];
         size_t n_hits;
 };
@@ -193,10 +195,12 @@ static int on_match(unsigned id, unsigned long long from, unsigned long long to,
 
         if (!(p->places & (row ? row->places : c->places)) || !list_has(c->rules, rule->languages, c->language))
                 return 0;
-        if (row)
+        if (row && c->last_rows[p->rule] != row) {
+                c->last_rows[p->rule] = row;
                 add_rule(c, rule, row->line, row->column);
-        else
+        } else if (!row) {
                 note_hit(c, id, (size_t)to);
+        }
         return 0;
 }
 
@@ -313,12 +317,18 @@ static void look_at_import(struct check *c, const struct reader_item *item)
         }
 }
 
+static void forget_rows(struct check *c)
+{
+        memset(c->last_rows, 0, c->rules->n_code * sizeof(c->last_rows[0])); /* NOLINT: pointers are meant */
+}
+
 static void scan_batch(struct check *c)
 {
         struct batch *b = c->batch;
 
         if (b->n > 0 && scan(c, b->text, b->used) < 0)
                 c->failed = true;
+        forget_rows(c);
         b->n = b->used = 0;
 }
 
@@ -340,6 +350,7 @@ static void take_item(void *data, const struct reader_item *item)
         if (item->size > sizeof(b->text)) { /* by itself, and where it is */
                 if (scan(c, item->text, item->size) < 0)
                         c->failed = true;
+                forget_rows(c);
                 b->n = 0;
                 return;
         }
@@ -362,6 +373,9 @@ static void scan_text(void *data)
 {
         struct check *c = data;
 
+        if (c->settings->meanwhile)
+                c->settings->meanwhile(c->settings->data);
+        c->told = true;
         if (scan_code(c, GUARD_IN_TEXT, c->code, c->size) < 0)
                 c->failed = true;
 }
@@ -381,7 +395,9 @@ static int check_python(struct check *c, const char *code, size_t size, gb_error
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at the code: out of memory");
         if (r == 1) {
                 say_unreadable(c);
-                r = scan_code(c, GUARD_IN_STRING | GUARD_IN_OTHERS, code, size); /* what can be seen without */
+                if (scan_code(c, GUARD_IN_STRING | GUARD_IN_OTHERS, code, size) < 0) /* what can be seen without */
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at the code: out of memory");
+                r = 0;
         }
         return r;
 }
@@ -446,5 +462,7 @@ int guard_check(const struct rules *rules, const struct guard_settings *settings
         rules_scratch_put(rules, RULES_CODE, c.scratch);
         if (r == 0 && check_secrets(&c, code, size) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look for secrets in the code: out of memory");
+        if (r == 0 && settings->meanwhile && !c.told)
+                settings->meanwhile(settings->data);
         return r;
 }

@@ -25,6 +25,8 @@ struct guard_settings {
         bool strict_scrub;         /* it is refused instead */
         const struct guard_switch *switches; /* that of a rule is stronger than that of its set */
         size_t n_switches;
+        void (*meanwhile)(void *data); /* NULL, or: called once, while somebody reads the code; not when it could not be looked at */
+        void *data;
         const char *const *imports; /* modules in the place of those of the rule GUARD_IMPORTS_RULE; NULL: its own */
 };
 #define GUARD_IMPORTS_RULE "browser-automation"

@@ -77,9 +77,16 @@ static void end_master(void)
         master.fd = safe_close(master.fd);
         if (master.pid <= 0)
                 return;
-        kill(master.pid, SIGKILL);
-        while (waitpid(master.pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        /* By itself it takes its readers along, and leaves no orphan. */
+        uint64_t end = monotonic_usec() + READER_END_USEC;
+        pid_t pid;
+        while ((pid = waitpid(master.pid, NULL, WNOHANG)) == 0 && monotonic_usec() < end)
+                usleep(READER_END_USEC / 500);
+        if (pid == 0) { /* else it has ended, or somebody else has reaped it and the number is another's */
+                kill(master.pid, SIGKILL);
+                while (waitpid(master.pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
+        }
         master.pid = 0;
 }
 
@@ -208,8 +215,8 @@ static int take_reader(uint64_t *ret_generation, gb_error *err)
                                 (void)order(1);
                         fd = receive_socket(READER_READY_USEC);
                 }
-                if (fd == -EPIPE)
-                        end_master();
+                if (fd == -EPIPE || fd == -ETIMEDOUT)
+                        end_master(); /* gone, or of no use to anybody */
                 else if (fd >= 0 || fd == -EMFILE)
                         master.ahead -= master.ahead > 0;
         }
@@ -220,11 +227,15 @@ static int take_reader(uint64_t *ret_generation, gb_error *err)
         return r < 0 ? r : fd;
 }
 
-/* For the next who asks; behind an answer, so that it takes no processor from who gives one. */
+/* For the next who asks; behind an answer, so that it takes no processor from who gives one. Most commands ask once: the master then ends while the code runs, and
+ * nobody waits for it later. */
 static void order_next(void)
 {
         lock_master();
-        if (asked_before && master.pid > 0 && master.ahead < wanted_ahead)
+        bool single = !asked_before && wanted_ahead == 1;
+        if (single)
+                master.fd = safe_close(master.fd);
+        else if (master.pid > 0 && master.ahead < wanted_ahead)
                 (void)order(wanted_ahead - master.ahead);
         asked_before = true;
         pthread_mutex_unlock(&lock);
@@ -234,6 +245,7 @@ void reader_prepare(unsigned ahead)
 {
         lock_master();
         if (master.fd < 0) {
+                end_master();
                 wanted_ahead = ahead < 1 ? 1 : MIN(ahead, READER_AHEAD_MAX);
                 (void)start_master(NULL); /* who asks is told */
         }
@@ -245,6 +257,12 @@ void reader_forget(void)
         lock_master();
         end_master();
         pthread_mutex_unlock(&lock);
+}
+
+/* It would end by itself, but as an orphan. */
+static __attribute__((destructor)) void at_exit(void)
+{
+        reader_forget();
 }
 
 /* ---- a question ---- */

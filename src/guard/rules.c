@@ -81,7 +81,7 @@ static bool examples_fit(const struct rules *r)
 static bool head_fits(const struct rules_head *h, size_t size)
 {
         return size >= sizeof(*h) && h->size == size && size <= RULES_BYTES_MAX && piece_fits(h, &h->texts, 1) && h->texts.size > 0 &&
-               ((const char *)h)[h->texts.at + h->texts.size - 1] == '\0' && piece_fits(h, &h->code, sizeof(struct code_rule)) &&
+               ((const char *)h)[h->texts.at + h->texts.size - 1] == '\0' && piece_fits(h, &h->code, sizeof(struct code_rule)) && h->code.size <= RULES_MAX && h->shapes.size <= RULES_MAX &&
                piece_fits(h, &h->patterns, sizeof(struct code_pattern)) && piece_fits(h, &h->shapes, sizeof(struct shape_rule)) &&
                piece_fits(h, &h->starts, sizeof(struct shape_start)) && piece_fits(h, &h->examples, sizeof(struct rule_example)) &&
                h->starts.size <= UINT16_MAX && piece_fits(h, &h->code_db, 1) && piece_fits(h, &h->shape_db, 1);

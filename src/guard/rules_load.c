@@ -64,6 +64,15 @@ static int paths_add(struct paths *p, const char *directory, gb_error *err)
         return r;
 }
 
+/* Without them an operator's few would be all there are, and nobody would notice. */
+static int add_shipped(struct paths *p, const char *directory, gb_error *err)
+{
+        if (access(directory, F_OK) < 0)
+                return error_set(err, GB_E_POLICY, errno, "the shipped rules are not in %s: %s; they belong to the installation (GLOVEBOX_RULES_DIR says where they are)",
+                                 quote_path(directory).text, strerror(errno));
+        return paths_add(p, directory, err);
+}
+
 static int add_file(struct buffer *out, const char *path, bool is_extra, gb_error *err)
 {
         _cleanup_free_ char *text = NULL;
@@ -136,7 +145,7 @@ int rules_compile(const char *const *files, size_t n_files, bool with_shipped, s
         if (with_shipped && path_rules("", &directory) < 0)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (with_shipped)
-                r = paths_add(&shipped, directory, err);
+                r = add_shipped(&shipped, directory, err);
         for (size_t i = 0; r == 0 && i < shipped.n; i++)
                 r = add_file(&in, shipped.rows[i], false, err);
         for (size_t i = 0; r == 0 && i < n_files; i++)
@@ -290,7 +299,7 @@ static int find_all(struct rules **ret, gb_error *err)
         int r = paths_add(&extra, own, err);
         if (r < 0 || extra.n == 0)
                 return r;
-        r = paths_add(&shipped, directory, err);
+        r = add_shipped(&shipped, directory, err);
         return r < 0 ? r : load_all(&shipped, &extra, ret, err);
 }
 

@@ -68,6 +68,7 @@ void api_guard_check(struct request *r)
         _cleanup_json_ json_t *body = NULL;
         struct fields f = {.prefix = ""};
         struct check c = {0};
+        struct reservation reservation = {0};
         json_t *answer = NULL;
         gb_error err = {0};
 
@@ -80,7 +81,10 @@ void api_guard_check(struct request *r)
         fields_wipe_secrets(body);
         request_forget_body(r);
         if (e == 0)
+                e = live_look_take(r->server->live, &r->caller, &reservation, &err);
+        if (e == 0)
                 e = look(&c, &answer, &err);
+        admission_release(&reservation);
         policy_free(c.policy);
         if (e < 0)
                 fields_refuse(r, &f, &err);

@@ -210,6 +210,7 @@ static int check_body(struct request *r, struct http_parser *parser, gb_error *e
         const char *encoding = request_header(r, "content-encoding");
 
         parser->body_max = max;
+        r->body.secret = !(r->route->flags & ROUTE_BYTES); /* there may be secrets in it, until it was read */
         if (r->message->content_length > max)
                 return error_set(err, GB_E_TOO_LARGE, EFBIG, "the body has %llu bytes, the most is %llu", (unsigned long long)r->message->content_length,
                                  (unsigned long long)max);

@@ -159,6 +159,8 @@ int live_context_close(struct live_session *s, const char *id, gb_error *err);
 
 /* ---- runs ---- */
 
+/* A look at code, without a run, counts as one while it lasts. admission_release() ends it. */
+int live_look_take(struct live *l, const struct caller *caller, struct reservation *ret, gb_error *err);
 /* A run with its id and its place in the quota. With a reference; takes one of the session. */
 int live_run_new(struct live *l, const struct caller *caller, struct live_session *session, struct live_run **ret, gb_error *err);
 /* The session is not needed any more. */

@@ -81,6 +81,13 @@ static int enter(struct live *l, struct live_run *r, struct live_session *s, gb_
         return status;
 }
 
+int live_look_take(struct live *l, const struct caller *caller, struct reservation *ret, gb_error *err)
+{
+        static const struct admission_counts one = {.runs = 1};
+
+        return admission_take(l->admission, caller->tenant, &one, ret, err);
+}
+
 int live_run_new(struct live *l, const struct caller *caller, struct live_session *session, struct live_run **ret, gb_error *err)
 {
         static const struct admission_counts one = {.runs = 1};

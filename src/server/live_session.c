@@ -81,13 +81,16 @@ int live_session_new(struct live *l, const struct live_session_request *q, struc
         }
         fill(s, l, q);
         s->policy = q->policy;
-        int r = scrubbing_add(l->server->scrubbing, s->policy, &s->secrets, err);
+        int r = 0;
         s->memory_bytes = memory_of(q->policy, !q->workspace && !q->kept);
         struct admission_counts wanted = {.sessions = 1, .memory_bytes = s->memory_bytes};
         if (r == 0 && copy_texts(s, q) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = admission_take(l->admission, s->tenant, &wanted, &s->reservation, err);
+        /* Last: it costs more than all before, and who is refused shall cost little. */
+        if (r == 0)
+                r = scrubbing_add(l->server->scrubbing, s->policy, &s->secrets, err);
         if (r < 0) {
                 session_free(s);
                 return r;

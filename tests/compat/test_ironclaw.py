@@ -172,7 +172,7 @@ computer.languages = [DockerPython, DockerShell]
 def text(chunks): return "".join(c["content"] for c in chunks if c.get("format") == "output")
 print("A", text(computer.run("python", "import os; x = os.getuid(); print(x)")).strip())
 print("B", text(computer.run("python", "print(x + 1)")).strip())
-print("C", text(computer.run("shell", "id -u; cat /etc/shadow 2>/dev/null || echo none")).split())
+print("C", text(computer.run("shell", "id -u; f=shadow; cat /etc/$f 2>/dev/null || echo none")).split())
 print("D", len([c for c in computer.run("python", "import matplotlib.pyplot as plt; plt.plot([1]); plt.show()") if c["type"] == "image"]))
 print("E", text(computer.run("python", "print(sum(range(10)))", stream=True)).strip())
 computer.terminate()

@@ -79,7 +79,9 @@ int program_docker_start(struct backend_session *s, const struct program_request
         int r = plan_program(s, q, &plan, err);
         if (r < 0)
                 return r;
-        return line_start(&s->line, &plan, q->mode == PROGRAM_ONCE ? q->stdin_fd : -1, q->mode == PROGRAM_CONTEXT, ret, ret_io, err);
+        r = line_start(&s->line, &plan, q->mode == PROGRAM_ONCE ? q->stdin_fd : -1, q->mode == PROGRAM_CONTEXT, ret, ret_io, err);
+        explicit_bzero(plan.data, plan.size); /* some of the variables are secrets */
+        return r;
 }
 
 /* A server of files is a program of the agent's own; its control channel is the stream, and nobody waits for its end. Before it serves it writes a file, as every

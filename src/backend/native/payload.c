@@ -23,6 +23,8 @@ void plan_init(struct box_plan *p)
 
 void plan_done(struct box_plan *p)
 {
+        if (p->data.data)
+                explicit_bzero(p->data.data, p->data.size); /* variables and files may be secrets */
         buffer_done(&p->data);
         for (uint32_t i = 0; i < p->n_fds; i++)
                 if (p->fd_owned[i])

@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SOCKET 0 /* of a reader: the only descriptor it has */
@@ -194,8 +195,12 @@ static int serve(void)
                 ssize_t n = read(READER_FD, orders, sizeof(orders));
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n <= 0)
+                if (n <= 0) {
+                        /* Those that wait hear the end, too. They are ours: nobody else has to reap them. */
+                        while (wait(NULL) > 0 || errno == EINTR)
+                                ;
                         return n < 0;
+                }
                 for (ssize_t i = 0; i < n; i++)
                         if (make_reader(self) < 0)
                                 return 1;
