@@ -96,6 +96,14 @@ void result_take_end(struct result *r, const struct box_end *end)
                 facts->stop = reasons[end->stop];
 }
 
+bool result_is_binary(const char *mime)
+{
+        if (strncmp(mime, "image/svg", strlen("image/svg")) == 0)
+                return false; /* XML */
+        return strncmp(mime, "image/", strlen("image/")) == 0 || strcmp(mime, "application/octet-stream") == 0 ||
+               strcmp(mime, "application/pdf") == 0;
+}
+
 int result_name_scrubbed(struct result *r, const struct scrub *scrub)
 {
         size_t n = 0;

@@ -9,14 +9,6 @@
 
 #include <string.h>
 
-bool result_is_binary(const char *mime)
-{
-        if (strncmp(mime, "image/svg", strlen("image/svg")) == 0)
-                return false; /* XML */
-        return strncmp(mime, "image/", strlen("image/")) == 0 || strcmp(mime, "application/octet-stream") == 0 ||
-               strcmp(mime, "application/pdf") == 0;
-}
-
 /* Text as a string; what is binary by its type, or is not UTF-8, as {"base64": ...}. */
 static json_t *part_to_json(const struct result_part *part)
 {
