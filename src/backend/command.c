@@ -55,7 +55,7 @@ static int words_add(struct words *w, char *word, gb_error *err)
         if (!word)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (w->n >= ARRAY_SIZE(w->list) - 1) {
-                free(word);
+                word_free(word);
                 return error_set(err, GB_E_LIMIT, E2BIG, "the program has more than %d arguments", ARG_COUNT_MAX);
         }
         w->list[w->n++] = word;

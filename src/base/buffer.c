@@ -14,8 +14,23 @@ void buffer_init(struct buffer *b, size_t max)
 
 void buffer_done(struct buffer *b)
 {
+        if (b->secret && b->data)
+                explicit_bzero(b->data, b->allocated);
         free(b->data);
         *b = (struct buffer){.max = b->max};
+}
+
+/* realloc() would leave what it had where it was. */
+static char *grow_secret(struct buffer *b, size_t want)
+{
+        char *grown = malloc(want);
+
+        if (grown && b->data) {
+                memcpy(grown, b->data, b->size);
+                explicit_bzero(b->data, b->allocated);
+                free(b->data);
+        }
+        return grown;
 }
 
 int buffer_add(struct buffer *b, const void *data, size_t size)
@@ -25,7 +40,7 @@ int buffer_add(struct buffer *b, const void *data, size_t size)
         if (b->size + size + 1 > b->allocated) {
                 size_t want = MAX(b->allocated * 2, b->size + size + 1);
                 want = MAX(want, (size_t)256);
-                char *grown = realloc(b->data, want);
+                char *grown = b->secret ? grow_secret(b, want) : realloc(b->data, want);
                 if (!grown)
                         return -ENOMEM;
                 b->data = grown;

@@ -6,11 +6,13 @@
 
 #include "base/macro.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buffer {
         char *data; /* always NUL-terminated once something was added */
         size_t size, allocated, max;
+        bool secret; /* set after buffer_init(): nothing of it stays in memory that was freed */
 };
 
 void buffer_init(struct buffer *b, size_t max);

@@ -198,6 +198,10 @@ static int check(const char *dir)
                "\"bad\": %zu, \"bad_missed\": %zu, \"good\": %zu, \"good_false\": %zu, \"open\": %zu, \"open_found\": %zu}\n",
                c.rules->n_code, c.rules->n_shapes, c.secrets.n, c.secrets.wrong, c.plain.n, c.plain.wrong, c.bad.n, c.bad.wrong, c.good.n, c.good.wrong,
                c.open.n, c.open.wrong);
+        if (c.secrets.n < 300 || c.plain.n < 3000 || c.bad.n == 0 || c.good.n == 0) {
+                fprintf(stderr, "%s: some of the samples are missing\n", dir);
+                return 2;
+        }
         return c.secrets.wrong + c.plain.wrong + c.bad.wrong + c.good.wrong + c.open.wrong > 0;
 }
 
@@ -244,7 +248,7 @@ static int time_lines(struct corpus *c, unsigned lines, unsigned rounds, bool la
         }
         qsort(nsec, rounds, sizeof(*nsec), by_value);
         printf("{\"lines\": %u, \"bytes\": %zu, \"least_usec\": %.1f, \"p50_usec\": %.1f, \"p99_usec\": %.1f}%s", lines, size, (double)nsec[0] / 1000,
-               (double)nsec[rounds / 2] / 1000, (double)nsec[(size_t)rounds * 99 / 100] / 1000, last ? "" : ", ");
+               (double)nsec[rounds / 2] / 1000, (double)nsec[(size_t)rounds * 99 / 100] / 1000, last ? "" : ", "); /* NOLINT: places in a list */
         return 0;
 }
 

@@ -349,11 +349,10 @@ int scrub_encodings(const void *secret, size_t size, int (*put)(void *data, cons
         if (size < SCRUB_SECRET_MIN)
                 return 0;
         buffer_init(&f.form, 12 * size + 64); /* a byte outside of ASCII becomes \uXXXX\uXXXX at most for its share */
+        f.form.secret = true;
         int r = put(data, "raw", secret, size);
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(kinds); i++)
                 r = kinds[i](&f);
-        if (f.form.data)
-                explicit_bzero(f.form.data, f.form.allocated);
         buffer_done(&f.form);
         return r;
 }

@@ -81,8 +81,6 @@ static int gather(void *data, const char *name, const void *bytes, size_t size)
 
 static void gathering_done(struct gathering *g)
 {
-        if (g->arena.data)
-                explicit_bzero(g->arena.data, g->arena.allocated);
         buffer_done(&g->arena);
         free(g->literals);
 }
@@ -272,6 +270,7 @@ int exact_new(const struct scrub_secret *secrets, size_t n, struct exact **ret)
         int r = 0;
 
         buffer_init(&g.arena, SIZE_MAX / 2);
+        g.arena.secret = true;
         for (g.secret = 0; r == 0 && g.secret < n; g.secret++)
                 r = scrub_encodings(secrets[g.secret].bytes, secrets[g.secret].size, gather, &g);
         *ret = NULL;

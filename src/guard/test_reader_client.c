@@ -111,7 +111,7 @@ static void test_too_much(void **state)
 
         assert_non_null(code);
         for (size_t i = 0; i + 4 <= size; i += 4)
-                memcpy(code + i, "f();", 4);
+                memcpy(code + i, "f();", 4); /* NOLINT: no text ends here */
         assert_int_equal(reader_ask(code, size, take, &t, NULL), 1);
         assert_int_equal(t.n, READER_ITEMS_MAX);
 
@@ -124,7 +124,7 @@ static void test_too_much(void **state)
 
         /* One item as large as the code. */
         memset(code, 'a', size);
-        memcpy(code, "x='", 3);
+        memcpy(code, "x='", 3); /* NOLINT: no text ends here */
         code[size - 1] = '\'';
         assert_int_equal(reader_ask(code, size, take, &t, NULL), 0);
         assert_int_equal(t.n, 1);
@@ -296,7 +296,7 @@ static void test_seal(void **state)
 
         if (GLOVEBOX_SANITIZED) {
                 print_message("the sanitizers need more than a sealed process has\n");
-                return;
+                skip();
         }
         pid_t pid = start_by_hand(&master, &reader);
         snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);

@@ -8,6 +8,13 @@
 
 static const char wanted[] = "each is a text, or {\"value\": text, \"file\": \"" SECRETS_DIR "/NAME\"}";
 
+static bool is_plain(const char *name)
+{
+        size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+
+        return n > 0 && n < RULE_NAME_MAX && name[n] == '\0' && (*name < '0' || *name > '9');
+}
+
 static int add(struct fields *f, struct policy *p, const char *name, const json_t *value, gb_error *err)
 {
         const json_t *text = json_is_object(value) ? json_object_get(value, "value") : value;
@@ -19,6 +26,9 @@ static int add(struct fields *f, struct policy *p, const char *name, const json_
         /* Not by the policy, which would repeat it: it may be the value, in the wrong place. */
         if (file && strncmp(json_string_value(file), SECRETS_DIR "/", strlen(SECRETS_DIR) + 1) != 0)
                 return fields_error(f, "secrets", GB_E_USAGE, err, "files of secrets lie in " SECRETS_DIR ": %s", wanted);
+        /* Nor what may be a value that stands where its name should. */
+        if (!is_plain(name))
+                return fields_error(f, "secrets", GB_E_USAGE, err, "each has the name of a variable: letters, digits and _, at most %d; %s", RULE_NAME_MAX - 1, wanted);
         if (policy_add_secret(p, name, json_string_value(text), json_string_length(text), json_string_value(file), &why) < 0)
                 return fields_error(f, "secrets", (gb_error_code)why.code, err, "%s", why.message);
         return 0;

@@ -77,7 +77,7 @@ static void *read_rules(void *data)
         _cleanup_close_ int tell = reading->tell;
 
         reading->result = rules_reload(&reading->error);
-        if (write(tell, &reading, sizeof(reading)) != sizeof(reading))
+        if (write(tell, &reading, sizeof(reading)) != sizeof(reading)) /* NOLINT: pointers are meant */
                 free(reading);
         return NULL;
 }
@@ -118,7 +118,7 @@ void serve_take_rules(struct serve *s)
         gb_error err = {.code = GB_E_INTERNAL, .message = "they could not be read"};
         int r = -EIO;
 
-        if (read(s->rules_told, &told, sizeof(told)) == sizeof(told)) {
+        if (read(s->rules_told, &told, sizeof(told)) == sizeof(told)) { /* NOLINT: pointers are meant */
                 err = told->error;
                 r = told->result;
                 free(told);
@@ -150,7 +150,7 @@ void serve_reload(struct serve *s)
 
         begin_rules(s);
         if (!s->tls) {
-                log_info("reload", "SIGHUP: there is no certificate to read again; tokens are always read anew");
+                log_info("reload", "SIGHUP: there is no certificate to read again; tokens are always read anew, and rules are being read");
                 return;
         }
         if (tls_context_new(c->certificate, c->key, &next, &err) < 0) {

@@ -135,12 +135,15 @@ def test_nobody_makes_it_weaker_from_afar(server, token, policy, field):
     assert server.post("/v1/guard/check", {"code": "1", "policy": policy}).expect(200).json["findings"] == []
 
 
-@pytest.mark.parametrize("policy", [
-    {"guard": "strict", "scrub": "strict"}, {"trust": "loose", "guard_rules": {"host-escape": "block"}}, {"guard_rules": {"exfiltration": "block", "secrets": "block"}},
-    {"trust": "open", "guard": "on"}, {"trust": "open", "guard_imports": []},
+@pytest.mark.parametrize("policy, before, code", [
+    ({"guard": "strict", "scrub": "strict"}, {}, "open('/home/me/.netrc')"),
+    ({"trust": "loose", "guard_rules": {"host-escape": "block"}}, {"trust": "loose"}, SOCKET),
+    ({"guard_rules": {"credential-files": "block"}}, {}, "open('/home/me/.netrc')"),
+    ({"trust": "open", "guard": "on"}, {"trust": "open"}, SOCKET),
 ])
-def test_stricter_is_for_all(server, token, policy):
-    assert server.post("/v1/guard/check", {"code": "1", "policy": policy}, token=token).expect(200).json["findings"] == []
+def test_stricter_is_for_all(server, token, policy, before, code):
+    assert not server.post("/v1/guard/check", {"code": code, "policy": before}, token=token).expect(200).json["blocked"]
+    assert server.post("/v1/guard/check", {"code": code, "policy": policy}, token=token).expect(200).json["blocked"]
 
 
 def test_own_switches_count(server):
@@ -175,14 +178,20 @@ def test_rules_of_the_house():
         assert "house.yaml:7:" in said and "shout" in said, said
         place.rename(server.config / "not-yet")
         server.start()
+        turtle = {"code": "import turtle"}
+        assert server.post("/v1/guard/check", turtle).expect(200).json["findings"] == []
         (server.config / "not-yet").rename(place)
+        (place / "house.yaml").write_text(RULES)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: [f["rule"] for f in server.post("/v1/guard/check", turtle).expect(200).json["findings"]] == ["no-turtles"], PATIENCE)
+        (place / "house.yaml").write_text(RULES.replace("action: warn", "action: shout"))
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "house.yaml:7:" in server.output().partition("ready: ")[2], PATIENCE)
         assert "the old ones stay" in server.output()
-        assert server.post("/v1/guard/check", {"code": SOCKET}).expect(200).json["blocked"]
+        assert [f["rule"] for f in server.post("/v1/guard/check", turtle).expect(200).json["findings"]] == ["no-turtles"]
         place.rename(server.config / "not-yet")
         server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "rules: were read again" in server.output(), PATIENCE)
+        wait_for(lambda: server.post("/v1/guard/check", turtle).expect(200).json["findings"] == [], PATIENCE)
         assert server.post("/v1/guard/check", {"code": SOCKET}).expect(200).json["blocked"]
     finally:
         server.close()

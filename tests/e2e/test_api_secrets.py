@@ -146,7 +146,7 @@ def test_names_of_files(server, value):
 
 def test_errors_do_not_repeat_it(server, value):
     bad = [{"secrets": {"KEY": [value]}}, {"secrets": {"KEY": {"value": value, "fil": "x"}}}, {"secrets": {"KEY": {"file": value, "value": "/run/secrets/x"}}},
-           {"secrets": {"KEY": value}, "nme": "x"}, {"secrets": {"9": value}}, {"secrets": {"KEY": "short-7"}}, {"secrets": {"KEY": value, "BIG": "x" * 20000}}, {"secrets": value}]
+           {"secrets": {"KEY": value}, "nme": "x"}, {"secrets": {"9": value}}, {"secrets": {"KEY": "short-7"}}, {"secrets": {"KEY": value, "BIG": "x" * 20000}}, {"secrets": value}, {"secrets": {value + "/": "something else"}}]
     for body in bad:
         answer = server.post("/v1/sessions", body).expect(400)
         assert value.encode() not in answer.body and b"short-7" not in answer.body and b"xxxx" not in answer.body, answer.body
@@ -161,7 +161,7 @@ def test_errors_do_not_repeat_it(server, value):
 
 
 def test_a_body_that_went_to_a_file(server, value):
-    """A large one goes to the disk: unlinked, and written over as soon as it was read."""
+    """A large one goes to the disk, in a file without a name: its secrets count as others do, and nothing of it can be seen there."""
     result = server.run(f"import os; len(os.environ['KEY']); print(os.environ['KEY'])\n# {'x' * (1 << 20)}", secrets={"KEY": value})["result"]
     assert result["stdout"] == "[scrubbed:KEY]\n"
     assert not [path for path in server.state.iterdir() if "body" in path.name]

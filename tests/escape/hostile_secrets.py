@@ -17,6 +17,11 @@ def new_secret():
     return f"s3cr'\"/\\ &{secrets.token_urlsafe(12)}é"
 
 
+def plain(secret):
+    """Without what JSON escapes: as it would be found in a file or in memory."""
+    return secret.partition("&")[2].removesuffix("é")
+
+
 @pytest.fixture(scope="module")
 def server():
     with Server() as made:
@@ -44,8 +49,10 @@ def processes_outside():
             continue  # it has ended, or is not ours to look at
 
 
-def files_with(needle, *places):
-    found = []
+def files_with(secret, *places):
+    """Also as JSON, which escapes some of it."""
+    found, needle = [], plain(secret)
+    assert len(needle) > 8
     for path in (p for place in places for p in pathlib.Path(place).rglob("*")):
         try:
             if path.is_file() and needle.encode() in path.read_bytes():

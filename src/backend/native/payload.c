@@ -19,12 +19,11 @@ void plan_init(struct box_plan *p)
         p->cwd = "/";
         p->env = (struct payload_range){0};
         buffer_init(&p->data, BOX_PAYLOAD_MAX - sizeof(struct payload) - sizeof(p->ops));
+        p->data.secret = true; /* variables and files may be */
 }
 
 void plan_done(struct box_plan *p)
 {
-        if (p->data.data)
-                explicit_bzero(p->data.data, p->data.size); /* variables and files may be secrets */
         buffer_done(&p->data);
         for (uint32_t i = 0; i < p->n_fds; i++)
                 if (p->fd_owned[i])

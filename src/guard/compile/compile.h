@@ -83,7 +83,7 @@ struct expression_facts {
 
 /* Whether vectorscan can read it. */
 int expression_check(const char *text, enum expression_mode mode, const struct place *at, struct expression_facts *ret, gb_error *err);
-/* A database out of all; size 0 where there is no pattern. Those that it cannot tell the begin of lose that. */
+/* A database out of all; size 0 where there is no pattern. */
 int expression_build(const struct patterns *l, enum expression_mode mode, struct buffer *out, gb_error *err);
 /* Of the library, for the head. */
 const char *expression_version(void);
