@@ -14,6 +14,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* A file that a box has besides those of its code; borrowed. */
+struct box_file {
+        const char *bytes;
+        size_t size;
+};
+
 /* Everything a backend needs to start one run. Descriptors are borrowed. */
 struct box_request {
         const struct policy *policy;
@@ -25,6 +31,7 @@ struct box_request {
         int workspace_fd; /* directory on the host, or -1: private */
         const int *mount_fds; /* of the policy's mounts, in order: directories or regular files */
         const char *rootfs; /* or NULL: the host's */
+        const struct box_file *ca; /* NETWORK_CA_PATH in the box; NULL: it has none */
         uid_t uid;
         gid_t gid;
         int stdio[3];
@@ -61,6 +68,7 @@ struct session_request {
         int workspace_fd; /* as in box_request, and so are these */
         const int *mount_fds;
         const char *rootfs;
+        const struct box_file *ca; /* with it: a root of its own, so no template */
         uid_t uid;
         gid_t gid;
 };
@@ -161,6 +169,8 @@ struct backend {
         void (*stop)(struct backend_box *box);
         /* Ends it if it still lives. */
         void (*free)(struct backend_box *box);
+        /* NETWORK_ALLOWLIST, once after BOX_EVENT_STARTED: where its connections come from, as EGRESS_ORDER_BOX wants it (egress/protocol.h); the caller's. */
+        int (*listener)(struct backend_box *box, gb_error *err);
 
         /* Builds the box and waits until it stands: milliseconds. */
         int (*session_open)(const struct session_request *request, struct controls *ret_controls,
@@ -174,6 +184,8 @@ struct backend {
          * any thread. */
         int (*session_dial)(struct backend_session *session, gb_error *err);
         int (*session_usage)(struct backend_session *session, struct box_usage *ret, gb_error *err);
+        /* As listener(), once after session_open(). */
+        int (*session_listener)(struct backend_session *session, gb_error *err);
         /* Readable when the session has ended by itself (its init was killed, say). */
         int (*session_event_fd)(const struct backend_session *session);
         /* Whether its interpreters come from a template; NULL: never. */

@@ -52,6 +52,29 @@
 #define TEMPLATE_POOL_MAX 64              /* sessions made ahead from one template */
 #define CHANNELS_MAX 12288                /* to one warden: one for each session, program and template */
 
+/* The network of an allowlist */
+#define NETWORK_RULES_MAX 256             /* rules of a policy, with those of its presets */
+#define NETWORK_PORTS_MAX 16              /* ports or ranges of ports of a rule */
+#define NETWORK_METHODS_MAX 16            /* methods of a rule */
+#define NETWORK_METHOD_MAX 24             /* letters of a method, with its NUL */
+#define NETWORK_PATHS_MAX 16              /* prefixes of paths of a rule */
+#define NETWORK_PATH_MAX 1024             /* letters of such a prefix, with its NUL */
+#define NETWORK_HEADERS_MAX 8             /* header fields that a rule adds */
+#define NETWORK_HEADER_NAME_MAX 64        /* letters of a field's name, with its NUL */
+#define NETWORK_HEADER_VALUE_MAX (8 * KIB) /* bytes of a field's value, with its NUL */
+#define NETWORK_RANGES_MAX 64             /* ranges of addresses of a policy */
+#define NETWORK_RULE_TEXT_MAX 320         /* a rule as it is shown, with its NUL */
+#define EGRESS_POLICY_BYTES_MAX (2 * MIB) /* all of that for one box, as the proxy gets it */
+#define EGRESS_RESOLVER_BYTES_MAX (1 * MIB) /* the host's resolv.conf and hosts */
+#define EGRESS_BOXES_MAX 4096             /* boxes of one proxy */
+#define EGRESS_HEAD_USEC 20000000ULL      /* for a client's request, its greeting or its ClientHello */
+#define EGRESS_IDLE_USEC 900000000ULL     /* a tunnel without a byte */
+#define EGRESS_DNS_USEC 5000000ULL        /* for a name */
+#define EGRESS_DIAL_USEC 10000000ULL      /* for a connection to one address */
+#define EGRESS_DIALS_MAX 8                /* addresses of a name that are tried */
+#define EGRESS_HELLO_MAX (16 * KIB)       /* a ClientHello, with what is around it */
+#define LEDGER_ROWS_MAX 256               /* hosts that are told apart in a session's ledger; the rest is counted together */
+
 /* Output */
 #define OUTPUT_CHUNK_BYTES (64 * KIB)     /* one read from a pipe */
 

@@ -6,6 +6,7 @@
 #define POLICY_POLICY_H
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/limits.h"
 #include "policy/control.h"
 
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum network_mode { NETWORK_NONE, NETWORK_HOST };
+enum network_mode { NETWORK_NONE, NETWORK_ALLOWLIST, NETWORK_HOST };
 enum backend_kind { BACKEND_NATIVE, BACKEND_DOCKER };
 /* Of the guard and of the scrubber (guard/). */
 enum watch_mode { WATCH_OFF, WATCH_ON, WATCH_STRICT };
@@ -47,6 +48,30 @@ struct policy_secret {
 struct policy_rule {
         char *name;
         enum rule_action action;
+};
+
+/* How a rule of the network is spoken: TLS in a tunnel, requests of HTTP that the proxy makes, a tunnel for whatever bytes. */
+enum network_protocol { NETWORK_HTTPS, NETWORK_HTTP, NETWORK_TCP };
+
+struct network_header {
+        char *name;
+        char *value; /* may hold ${secret:NAME} (policy/network.h) */
+};
+
+/* What code in the box may reach when the mode is allowlist. */
+struct network_rule {
+        char *text; /* as it is shown: "https://pypi.org:443" */
+        struct host_pattern pattern;
+        enum network_protocol protocol;
+        bool intercept; /* NETWORK_HTTPS: TLS ends in the proxy */
+        size_t n_ports;
+        uint16_t ports[NETWORK_PORTS_MAX][2]; /* first, last */
+        char *methods[NETWORK_METHODS_MAX];
+        size_t n_methods;
+        char *paths[NETWORK_PATHS_MAX];
+        size_t n_paths;
+        struct network_header headers[NETWORK_HEADERS_MAX];
+        size_t n_headers;
 };
 
 struct policy {
@@ -87,6 +112,14 @@ struct policy {
         size_t n_env;
         struct policy_secret secrets[SECRETS_MAX]; /* no file sets them */
         size_t n_secrets;
+
+        struct network_rule **network_allow; /* NETWORK_ALLOWLIST: none lets nothing pass */
+        size_t n_network_allow;
+        struct address_range network_ranges[NETWORK_RANGES_MAX]; /* that may be dialled although they are not public */
+        size_t n_network_ranges;
+        uint64_t network_bytes;       /* up and down together; 0: no limit */
+        uint64_t network_requests;    /* 0: no limit */
+        uint64_t network_connections; /* at a time */
 };
 
 /* Trust levels of one file. */

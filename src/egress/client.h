@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The front's side of the proxy: starts it when the first box needs it, tells it of boxes, and starts it again should it die. One proxy for each process; from any
+ * thread. */
+#ifndef EGRESS_CLIENT_H
+#define EGRESS_CLIENT_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "egress/ledger.h"
+
+struct egress_box;
+
+/* A box that has no connections yet: the proxy is there, and its rules (a block of rules.h, taken) are good. authority: PEM of a certificate and its key
+ * (egress_make_authority()), or NULL. */
+int egress_box_new(struct buffer *rules, const struct buffer *authority, struct egress_box **ret, gb_error *err);
+/* Where its connections come from (EGRESS_ORDER_BOX); taken. Before this nothing passes. */
+int egress_box_attach(struct egress_box *b, int source_fd, gb_error *err);
+/* New rules, for what is open, too. */
+int egress_box_change(struct egress_box *b, struct buffer *rules, gb_error *err);
+const struct ledger *egress_box_ledger(const struct egress_box *b);
+/* Whether the proxy of it is there (it may just be started again). */
+bool egress_box_is_served(const struct egress_box *b);
+void egress_box_free(struct egress_box *b); /* takes NULL */
+DEFINE_CLEANUP(struct egress_box, egress_box_free)
+
+/* A certificate authority for one session: PEM of the certificate, then of the key. */
+int egress_make_authority(struct buffer *ret, gb_error *err);
+/* The number of its process; 0: none runs. For tests and `glovebox doctor`. */
+int egress_pid(void);
+
+#endif
