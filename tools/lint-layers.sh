@@ -13,12 +13,13 @@ allowed() {
         runner) echo "base kernel warden/protocol.h" ;;
         agent) echo "base kernel runner/first.h engine/files.h engine/files_wire.h" ;;
         warden) echo "base kernel runner glovebox/error.h" ;;
-        backend) echo "base kernel policy client http agent/wire.h warden/protocol.h" ;;
-        engine) echo "base policy guard backend/backend.h" ;;
+        backend) echo "base kernel policy client http agent/wire.h egress/protocol.h warden/protocol.h" ;;
+        egress) echo "base http" ;;
+        engine) echo "base policy guard backend/backend.h egress/client.h egress/ledger.h egress/protocol.h egress/rules.h egress/rules_write.h" ;;
         lib) echo "base kernel policy image guard backend engine glovebox" ;;
         http | journal | guard) echo "base" ;;
         client) echo "base http" ;;
-        server) echo "base policy image guard engine backend/backend.h http journal" ;;
+        server) echo "base policy image guard engine backend/backend.h egress/ledger.h egress/rules.h http journal" ;;
         cli) echo "base kernel policy image guard backend engine glovebox client runner/probe.h" ;;
         *) echo "" ;;
         esac
