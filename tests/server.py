@@ -199,8 +199,7 @@ class Server:
     def start(self, wait=True, patience=PATIENCE):
         assert not self.process
         self.log = open(self.directory / "log", "ab")
-        self.process = subprocess.Popen([str(PROGRAM), "serve", *self.arguments], env=self.environ, stdout=self.log,
-                                        stderr=self.log, cwd="/", **self.popen)
+        self.process = subprocess.Popen(self.program(), env=self.environ, stdout=self.log, stderr=self.log, cwd="/", **self.popen)
         try:
             if wait:
                 self.wait_ready(patience)
@@ -209,6 +208,9 @@ class Server:
             self._wait(patience)
             raise
         return self
+
+    def program(self):
+        return [str(PROGRAM), "serve", *self.arguments]
 
     def wait_ready(self, patience=PATIENCE):
         end = time.monotonic() + patience

@@ -14,7 +14,7 @@ allowed() {
         agent) echo "base kernel runner/first.h engine/files.h engine/files_wire.h" ;;
         warden) echo "base kernel runner glovebox/error.h" ;;
         backend) echo "base kernel policy client http agent/wire.h egress/protocol.h warden/protocol.h" ;;
-        egress) echo "base http" ;;
+        egress) echo "base kernel http" ;;
         engine) echo "base policy guard backend/backend.h egress/client.h egress/ledger.h egress/protocol.h egress/rules.h egress/rules_write.h" ;;
         lib) echo "base kernel policy image guard backend engine glovebox" ;;
         http | journal | guard) echo "base" ;;

@@ -150,6 +150,13 @@ GB_PUBLIC void gb_session_close(gb_session *session);
  * and must not be set. */
 GB_PUBLIC int gb_session_run(gb_session *session, const gb_run_options *options, gb_result **ret, gb_error *err);
 
+/* Of a session whose policy has network_mode allowlist: rules, ranges and budgets of this policy take the place of those that it has, at once and for what is open, too. -ENOTSUP:
+ * it was opened with another network. */
+GB_PUBLIC int gb_session_set_network(gb_session *session, const gb_policy *policy, gb_error *err);
+/* What it has sent where since it was opened, as JSON text, to be freed by gb_free(): {"requests", "denied", "bytes_up", "bytes_down", "cut", "hosts": [...]}. NULL: it has
+ * no allowlist, or out of memory. */
+GB_PUBLIC char *gb_session_network_json(gb_session *session);
+
 /* An interpreter of a language that has contexts: "python", "bash", "javascript". It comes up while the caller goes on. */
 GB_PUBLIC int gb_context_open(gb_session *session, const char *language, gb_context **ret, gb_error *err);
 /* Its number in the session, as text. */

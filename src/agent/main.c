@@ -8,6 +8,7 @@
  *
  * Should: end everything when the host says something wrong or is gone. Mustn't: allocate what a program can make grow; trust what a supervisor's
  * end means, since the code can kill it. */
+#include "agent/connection.h"
 #include "agent/facts.h"
 #include "agent/link.h"
 #include "agent/program.h"
@@ -44,13 +45,13 @@ static int negative(int r)
         return r < 0 ? -errno : 0;
 }
 
-/* For programs with many streams; each program gets a limit of its own. */
+/* For programs with many streams, and connections; each program gets a limit of its own. */
 static void raise_descriptors(void)
 {
         struct rlimit limit;
 
         if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-                limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)2 * PROGRAM_SLOTS_MAX);
+                limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)2 * (PROGRAM_SLOTS_MAX + CONNECTION_SLOTS_MAX));
                 (void)setrlimit(RLIMIT_NOFILE, &limit);
         }
 }
@@ -94,23 +95,31 @@ static void take_frames(void)
         int r = 0;
 
         while (link_can_answer() && (r = link_next(&frame, &payload)) > 0)
-                if (programs_take(&frame, payload) < 0)
+                if ((connections_know(frame.type) ? connections_take(&frame, payload) : programs_take(&frame, payload)) < 0)
                         give_up(-EPROTO, "understand what glovebox says");
         check(r, "understand what glovebox says");
 }
 
+/* Milliseconds until something is to be done, or -1. */
+static int tick(void)
+{
+        int programs = programs_tick(), connections = connections_tick();
+
+        return programs < 0 || (connections >= 0 && connections < programs) ? connections : programs;
+}
+
 int main(void)
 {
-        static struct pollfd slots[SLOT_FIRST + PROGRAM_SLOTS_MAX];
+        static struct pollfd slots[SLOT_FIRST + PROGRAM_SLOTS_MAX + CONNECTION_SLOTS_MAX];
         struct signalfd_siginfo drop;
         int children = prepare();
 
         say_hello();
         for (;;) {
                 bool full = !link_has_room();
-                int timeout = programs_tick();
+                int timeout = tick();
                 check(link_flush(), "send anything to glovebox");
-                size_t n = programs_fill(slots + SLOT_FIRST);
+                size_t n = programs_fill(slots + SLOT_FIRST), n_connections = connections_fill(slots + SLOT_FIRST + n);
                 full = full || !link_has_room();
                 check(link_flush(), "send anything to glovebox");
                 if (full && link_has_room())
@@ -118,7 +127,7 @@ int main(void)
                 slots[SLOT_IN] = (struct pollfd){link_can_answer() ? STDIN_FILENO : -1, POLLIN, 0};
                 slots[SLOT_OUT] = (struct pollfd){STDOUT_FILENO, link_is_waiting() ? POLLOUT : 0, 0};
                 slots[SLOT_CHILDREN] = (struct pollfd){children, POLLIN, 0};
-                if (poll(slots, SLOT_FIRST + n, timeout) < 0) {
+                if (poll(slots, SLOT_FIRST + n + n_connections, timeout) < 0) {
                         /* The code can take our descriptors away (prlimit): who hears nothing of the host's end must not stay. */
                         check(errno == EINTR ? 0 : -errno, "wait for anything");
                         continue;
@@ -126,6 +135,7 @@ int main(void)
                 if (slots[SLOT_OUT].revents & (POLLERR | POLLHUP))
                         give_up(-EPIPE, "send anything to glovebox");
                 programs_serve(slots + SLOT_FIRST, n);
+                connections_serve(slots + SLOT_FIRST + n, n_connections);
                 if (slots[SLOT_CHILDREN].revents) {
                         (void)!read(children, &drop, sizeof(drop));
                         programs_reap();

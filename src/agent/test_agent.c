@@ -4,7 +4,7 @@
  *
  * Attacks of docs/attack-catalogue.md: 68 (kill everybody), 94 (stopped processes), 95 and 98 (orphans), 97 (the main thread leaves), 152 (nobody
  * reads), 165 (what a program holds), 208 (what is said in glovebox's name). */
-#include "agent/wire.h"
+#include "agent/test_peer.h"
 #include "base/error.h"
 #include "base/fd.h"
 
@@ -23,181 +23,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define WAIT_MSEC 20000 /* far more than anything here takes */
-
-static char helper[] = HELPER_PROGRAM; /* test_program.c */
-
-/* ---- the other side ---- */
-
-struct peer {
-        pid_t pid;
-        int in, out;
-        bool silent; /* gives no credit */
-        bool has_keys; /* then frames have tags, both ways */
-        struct wire_keys keys;
-        uint64_t n_put, n_taken; /* with tags */
-        struct wire_frame frame;
-        char payload[WIRE_DATA_MAX];
-        char text[WIRE_STREAMS_MAX][4096]; /* the first bytes of each stream, since peer_start() */
-        size_t sizes[WIRE_STREAMS_MAX];
-        struct wire_hello hello;
-};
-
-static void put(struct peer *a, uint16_t type, uint32_t program, uint16_t stream, uint32_t value, const void *data, size_t size)
-{
-        struct wire_frame f = {.type = type, .program = program, .stream = stream, .value = value, .size = (uint32_t)size};
-
-        if (a->has_keys)
-                f.tag = wire_tag(a->keys.to_agent, a->n_put++, &f, data);
-        assert_int_equal(fd_write_all(a->in, &f, sizeof(f)), 0);
-        assert_int_equal(fd_write_all(a->in, data, size), 0);
-}
-
-/* Whether all of it came before the end. */
-static bool take(struct peer *a, void *to, size_t size)
-{
-        char *at = to;
-
-        while (size > 0) {
-                struct pollfd p = {a->out, POLLIN, 0};
-                assert_int_equal(poll(&p, 1, WAIT_MSEC), 1);
-                ssize_t n = read(a->out, at, size);
-                if (n <= 0)
-                        return false;
-                at += n;
-                size -= (size_t)n;
-        }
-        return true;
-}
-
-/* The next frame; its type, or 0 at the end. */
-static uint16_t next(struct peer *a)
-{
-        struct wire_frame *f = &a->frame;
-
-        if (!take(a, f, sizeof(*f)))
-                return 0;
-        assert_true(f->size <= WIRE_DATA_MAX);
-        assert_true(take(a, a->payload, f->size));
-        assert_true(f->tag == (a->has_keys ? wire_tag(a->keys.from_agent, a->n_taken++, f, a->payload) : 0));
-        if (f->type != WIRE_DATA)
-                return f->type;
-        size_t used = MIN(a->sizes[f->stream], sizeof(a->text[0]) - 1), n = MIN((size_t)f->size, sizeof(a->text[0]) - 1 - used);
-        memcpy(a->text[f->stream] + used, a->payload, n);
-        a->sizes[f->stream] += f->size;
-        if (!a->silent)
-                put(a, WIRE_CREDIT, f->program, f->stream, f->size, NULL, 0);
-        return f->type;
-}
-
-static void await(struct peer *a, uint16_t type, uint32_t program)
-{
-        uint16_t got;
-
-        while ((got = next(a)) != type || a->frame.program != program) {
-                assert_int_not_equal(got, 0);
-                assert_int_not_equal(got, WIRE_FAILED);
-        }
-}
-
-static struct wire_end await_end(struct peer *a, uint32_t program)
-{
-        struct wire_end end;
-
-        await(a, WIRE_ENDED, program);
-        assert_int_equal(a->frame.size, sizeof(end));
-        memcpy(&end, a->payload, sizeof(end));
-        return end;
-}
-
-struct order {
-        uint32_t flags;
-        const char *path, *code;
-        const char *compile, *run; /* for sh -c */
-        char *const *words;        /* instead of run */
-};
-
-static size_t add(char *plan, size_t at, const char *text)
-{
-        size_t n = strlen(text) + 1;
-
-        memcpy(plan + at, text, n);
-        return at + n;
-}
-
-static void start(struct peer *a, uint32_t program, struct order o)
-{
-        char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)o.run, NULL}, *const *words = o.words ? o.words : shell;
-        struct wire_plan head = {.flags = o.flags, .n_compile = o.compile ? 3 : 0, .n_env = 1, .code_size = o.code ? (uint32_t)strlen(o.code) : 0};
-        char plan[8192];
-        size_t at = sizeof(head);
-
-        at = add(plan, at, "/");
-        at = add(plan, at, o.path ? o.path : "");
-        for (const char *word = o.compile ? "sh" : NULL; word; word = strcmp(word, "sh") == 0 ? "-c" : strcmp(word, "-c") == 0 ? o.compile : NULL)
-                at = add(plan, at, word);
-        for (; words[head.n_run]; head.n_run++)
-                at = add(plan, at, words[head.n_run]);
-        at = add(plan, at, "PATH=/usr/bin:/bin");
-        memcpy(plan + at, o.code ? o.code : "", head.code_size);
-        at += head.code_size;
-        memcpy(plan, &head, sizeof(head));
-        memset(a->text, 0, sizeof(a->text));
-        memset(a->sizes, 0, sizeof(a->sizes));
-        put(a, WIRE_PLAN, program, 0, 0, plan, 10); /* in two pieces */
-        put(a, WIRE_PLAN, program, 0, 0, plan + 10, at - 10);
-        put(a, WIRE_START, program, 0, 0, NULL, 0);
-}
-
-static void start_echo(struct peer *a, uint32_t program)
-{
-        char *words[] = {helper, (char *)"echo", NULL};
-
-        start(a, program, (struct order){.flags = WIRE_PLAN_CONTEXT, .words = words});
-        await(a, WIRE_STARTED, program);
-}
-
-static int setup(void **state)
-{
-        struct peer *a = calloc(1, sizeof(*a));
-        int in[2], out[2];
-
-        *state = a;
-        if (!a || pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
-                return -1;
-        a->pid = fork();
-        if (a->pid == 0) {
-                dup2(in[0], 0);
-                dup2(out[1], 1);
-                execl(AGENT_PROGRAM, AGENT_PROGRAM, (char *)NULL);
-                _exit(127);
-        }
-        close(in[0]);
-        close(out[1]);
-        a->in = in[1];
-        a->out = out[0];
-        if (next(a) != WIRE_HELLO || a->frame.size != sizeof(a->hello))
-                return -1;
-        memcpy(&a->hello, a->payload, sizeof(a->hello));
-        return 0;
-}
-
-/* The end of its standard input is the end of the agent. */
-static int teardown(void **state)
-{
-        struct peer *a = *state;
-        int status = 0;
-
-        safe_close(a->in);
-        while (next(a) != 0)
-                ;
-        safe_close(a->out);
-        pid_t pid = waitpid(a->pid, &status, 0);
-        bool good = pid == a->pid && WIFEXITED(status);
-        free(a);
-        return good ? 0 : -1;
-}
 
 static bool is_gone(pid_t pid)
 {
@@ -629,7 +454,6 @@ static void test_end_of_input(void **state)
 int main(void)
 {
         signal(SIGPIPE, SIG_IGN);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         const struct CMUnitTest tests[] = {
                 TEST(test_hello), TEST(test_once), TEST(test_code_and_compiler), TEST(test_failures), TEST(test_orphans_die), TEST(test_a_chain_of_forks_dies), TEST(test_stopped_at_once),
                 TEST(test_first_thread_leaves), TEST(test_signal_and_stop), TEST(test_supervisor_attacked), TEST(test_stdin), TEST(test_control),

@@ -11,7 +11,11 @@
  *
  * A stream of a program is a number of bytes in one direction, with a window: who sends may have WIRE_WINDOW bytes under way for
  * which no WIRE_CREDIT has come. So both sides can always read everything that comes, and one program that nobody listens to stands in
- * no other's way. */
+ * no other's way.
+ *
+ * A connection is one that code in the container has made to the agent's listener (WIRE_LISTEN), carried to glovebox: bytes both ways, each with a window of
+ * WIRE_CONNECTION_WINDOW. It has a number of its own kind, which the agent chooses. Each side says WIRE_CONNECTION_CLOSE once, as its last word of it; what comes from the
+ * other one after that is dropped, and when both have said it the number is free. */
 #ifndef AGENT_WIRE_H
 #define AGENT_WIRE_H
 
@@ -25,6 +29,8 @@
 #define WIRE_WINDOW (256 * KIB)       /* of one stream of one program */
 #define WIRE_PLAN_MAX (18 * MIB)      /* a plan: code, words, variables */
 #define WIRE_PROGRAMS_MAX 64          /* at a time, in one session */
+#define WIRE_CONNECTION_WINDOW (64 * KIB) /* of one direction of one connection */
+#define WIRE_CONNECTIONS_MAX 256      /* at a time, in one session; more are accepted and closed at once */
 #define WIRE_CONTROL_FD 20            /* where a program finds its control channel: an AF_UNIX stream socket */
 
 /* Where things are in a container. */
@@ -45,6 +51,7 @@ enum wire_type {
                          * pipe, whose stream is `value` (WIRE_PIPE_FIRST and up, none used twice at a time: again after its WIRE_EOF, or after the agent's WIRE_SHUT.
                          * What an old pipe of that number has not taken by then is dropped) */
         WIRE_LOOK,      /* value: any number. Answer: WIRE_USAGE with that value */
+        WIRE_LISTEN,    /* value: a port of 127.0.0.1, 0: any. Once, before the first program. Answer: WIRE_LISTENING */
 
         /* from the agent */
         WIRE_HELLO = 32, /* struct wire_hello: first of all */
@@ -55,12 +62,20 @@ enum wire_type {
         WIRE_ENDED,      /* program: struct wire_end. All that it had written before was sent before; its number is free again */
         WIRE_USAGE,      /* value; struct wire_usage. Sent by itself, too: before bytes of a control channel, if something has changed (for that, tasks
                           * are counted every 50 ms at most) */
+        WIRE_LISTENING,  /* value: the port; or 0, and gb_error: it cannot */
 
         /* both */
         WIRE_DATA = 64,  /* program, stream, bytes */
         WIRE_EOF,        /* program, stream: no more bytes */
         WIRE_CREDIT,     /* program, stream, value: so many bytes more may be sent */
         WIRE_SHUT,       /* program, stream: nobody reads it any more: what is under way is dropped, no credit comes. To the agent: who writes gets a SIGPIPE */
+
+        /* of connections, both; `program` is the number of the connection: 1 to WIRE_CONNECTIONS_MAX */
+        WIRE_CONNECTION_OPEN = 96, /* from the agent: a new one */
+        WIRE_CONNECTION_DATA,      /* bytes */
+        WIRE_CONNECTION_EOF,       /* no more bytes */
+        WIRE_CONNECTION_CREDIT,    /* value: so many bytes more may be sent */
+        WIRE_CONNECTION_CLOSE,     /* over: bytes that came before are handed on, none are taken any more */
 };
 
 enum wire_stream {

@@ -2,6 +2,7 @@
 #include "backend/command.h"
 
 #include "base/buffer.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -122,6 +123,8 @@ static int set_env(struct command *c, const struct language *language, const str
                 r = env_put(w, strdup(base_env[i]), err);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
                 r = env_put(w, strdup(language->env[i]), err);
+        for (const char *const *e = network_env(policy); r == 0 && *e; e++)
+                r = env_put(w, strdup(*e), err);
         for (size_t i = 0; r == 0 && i < policy->n_env; i++) {
                 char *text = NULL;
                 if (asprintf(&text, "%s=%s", policy->env[i].name, policy->env[i].value) < 0)
@@ -130,7 +133,7 @@ static int set_env(struct command *c, const struct language *language, const str
         }
         for (size_t i = 0; r == 0 && i < policy->n_secrets; i++) {
                 char *text = NULL;
-                if (policy->secrets[i].path)
+                if (policy->secrets[i].path || network_uses_secret(policy, policy->secrets[i].name))
                         continue;
                 if (asprintf(&text, "%s=%s", policy->secrets[i].name, policy->secrets[i].value) < 0)
                         text = NULL;

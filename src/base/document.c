@@ -118,7 +118,7 @@ int place_unknown_key(const struct place *at, const char *const names[], size_t 
 {
         const struct yaml_mark *m = place_mark(at);
         const char *nearest = suggest_nearest(at->key, names, n);
-        char list[360] = "", *end = list;
+        char list[480] = "", *end = list;
 
         if (nearest)
                 return error_set(err, GB_E_POLICY, 0, "%s:%zu:%zu: unknown key %s; did you mean \"%s\"?",

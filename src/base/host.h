@@ -16,14 +16,17 @@ struct host {
         struct address address;   /* HOST_ADDRESS */
 };
 
-/* Letters, digits, "-" and "_" in labels of 1 to 63; one dot at the end is dropped. What inet_aton() takes for an address is that address; a name whose last label
- * begins with a digit but is none is refused, and so is everything that is not ASCII (names in other scripts come as xn--). IPv6 only in brackets, without a
- * zone. 0 or -EINVAL. */
+/* Letters, digits, "-" and "_" in labels of 1 to 63, no "-" at their ends; one dot at the end is dropped. What inet_aton() takes for an address is that address; a
+ * name whose last label begins with a digit but is none is refused, and so is everything that is not ASCII (names in other scripts come as xn--). IPv6 only in
+ * brackets, without a zone. 0 or -EINVAL. */
 int host_parse(const char *text, size_t size, struct host *ret);
 /* "host:443", "[::1]:443": the port is there, 1 to 65535 in plain digits without a 0 in front. 0 or -EINVAL. */
 int host_parse_port(const char *text, size_t size, struct host *ret, uint16_t *ret_port);
 /* Plain digits, 1 to 65535. */
 int port_parse(const char *text, size_t size, uint16_t *ret);
+
+void host_from_address(const struct address *a, struct host *ret);
+bool host_equals(const struct host *a, const struct host *b);
 
 enum host_pattern_kind {
         PATTERN_EXACT, /* "a.com", "1.2.3.4" */

@@ -66,12 +66,18 @@
 #define NETWORK_RULE_TEXT_MAX 320         /* a rule as it is shown, with its NUL */
 #define EGRESS_POLICY_BYTES_MAX (2 * MIB) /* all of that for one box, as the proxy gets it */
 #define EGRESS_RESOLVER_BYTES_MAX (1 * MIB) /* the host's resolv.conf and hosts */
+#define EGRESS_ROOTS_BYTES_MAX (4 * MIB)  /* the certificates that the host trusts */
 #define EGRESS_BOXES_MAX 4096             /* boxes of one proxy */
 #define EGRESS_HEAD_USEC 20000000ULL      /* for a client's request, its greeting or its ClientHello */
 #define EGRESS_IDLE_USEC 900000000ULL     /* a tunnel without a byte */
 #define EGRESS_DNS_USEC 5000000ULL        /* for a name */
 #define EGRESS_DIAL_USEC 10000000ULL      /* for a connection to one address */
 #define EGRESS_DIALS_MAX 8                /* addresses of a name that are tried */
+#define EGRESS_ANSWER_USEC 300000000ULL   /* for the first byte of an upstream's answer; its head has EGRESS_HEAD_USEC from then on */
+#define EGRESS_INTERIM_MAX 8              /* answers of 1xx before the one that counts */
+#define EGRESS_BUFFER_BYTES (128 * KIB)   /* of a body, that wait for one side to read; then the other side is not read from */
+#define EGRESS_DRAIN_BYTES_MAX (64 * KIB) /* of the body of a request that was refused; with more of it the connection ends */
+#define EGRESS_LEAVES_MAX 64              /* certificates for hosts that are kept, of one session */
 #define EGRESS_HELLO_MAX (16 * KIB)       /* a ClientHello, with what is around it */
 #define LEDGER_ROWS_MAX 256               /* hosts that are told apart in a session's ledger; the rest is counted together */
 
@@ -122,6 +128,8 @@
 #define HTTP_FIELDS_MAX 64                /* header fields */
 #define HTTP_QUERY_MAX 32                 /* parameters of a query */
 #define HTTP_CHUNK_DIGITS_MAX 16          /* of the size of a chunk */
+#define HTTP_REASON_MAX 512               /* of the text behind the status of an answer that the proxy reads */
+#define HTTP_ANSWER_FIELDS_BYTES_MAX (63 * KIB) /* of all header fields of such an answer, and of its trailers */
 
 /* The command as a client of a server */
 #define CLIENT_HEAD_BYTES_MAX (64 * KIB)  /* the head of a request or an answer */
@@ -267,6 +275,7 @@
 #define LISTEN_LOCK_USEC 5000000ULL       /* for a server that is ending to leave its socket */
 #define SERVER_READERS_AHEAD 4            /* readers of code that wait in a server */
 #define AUDIT_FINDINGS_MAX 8              /* of the guard, in the audit record of a run */
+#define AUDIT_HOSTS_MAX 64                /* of a ledger, in the audit record of a run or of a session's end */
 #define LOG_LINE_MAX 1024                 /* bytes of a message in the log; the rest is cut */
 #define DRAIN_LOOK_USEC 50000ULL          /* whether everything has ended is looked at this often */
 #define STOP_ANSWERS_USEC 2000000ULL      /* for answers about what was ended with the server */

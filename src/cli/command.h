@@ -55,6 +55,7 @@ command_function command_ps;
 command_function command_stats;
 command_function command_top;
 command_function command_logs;
+command_function command_net;
 command_function command_session_create;
 command_function command_session_exec;
 command_function command_session_ls;

@@ -32,11 +32,23 @@
         {.id = OPT_TEMPLATE, .name = "template", .value = VALUE_REQUIRED, .placeholder = "NAME",     \
          .env = "GLOVEBOX_TEMPLATE", .help = (text), .fallback = (otherwise),                        \
          .completion = COMPLETE_TEMPLATE}
+#define ALLOW_WORDS "python-packages node-packages debian-packages github" /* the presets */
 #define ROW_GUARD_RULE                                                                               \
         {.id = OPT_POLICY_KEY, .key = "guard_rules", .name = "guard-rule", .value = VALUE_REQUIRED,  \
          .placeholder = "NAME=ACTION",                                                               \
          .help = "what is done about code that this rule or set finds: off, log, warn or block; "    \
                  "may be repeated ('glovebox guard list')"}
+#define ROWS_ALLOW                                                                                   \
+        {.id = OPT_POLICY_KEY, .key = "network_allow", .name = "allow", .value = VALUE_REQUIRED,     \
+         .placeholder = "RULE",                                                                      \
+         .help = "what the program may reach, and nothing else: a host such as pypi.org or "         \
+                 "*.a.com:8443, http://a.com/path, tcp://a.com:22, or a preset such as "             \
+                 "python-packages; implies --network allowlist; may be repeated",                    \
+         .completion = COMPLETE_WORDS, .words = ALLOW_WORDS},                                        \
+        {.id = OPT_POLICY_KEY, .key = "network_ranges", .name = "allow-range",                       \
+         .value = VALUE_REQUIRED, .placeholder = "CIDR",                                             \
+         .help = "addresses that names in --allow may lead to although they are not public, such "   \
+                 "as 10.1.2.0/24; may be repeated"}
 #define ROWS_SECRETS                                                                                 \
         {.id = OPT_SECRET, .name = "secret", .value = VALUE_REQUIRED, .placeholder = "NAME[=FILE]",  \
          .help = "a secret for the program, as its variable NAME: what NAME is in the environment "  \
@@ -55,6 +67,7 @@
          .placeholder = "SRC:DST[:rw]",                                                              \
          .help = "show a file or directory of the host in the box, read-only without :rw; "          \
                  "may be repeated", .completion = COMPLETE_FILE},                                    \
+        ROWS_ALLOW,                                                                                  \
         ROW_ALLOW_WEAKER,                                                                            \
         ROW_GUARD_RULE,                                                                              \
         ROWS_SECRETS
@@ -328,6 +341,10 @@ const struct command commands[] = {
          .description = "Shows the output of a run from the server's journal: standard output to standard output, standard error to standard "
                         "error. It is there while the run goes on, and afterwards for as long as the server keeps it.",
          .options = SET(logs_options, false), .words_max = 1, .examples = logs_examples, .function = command_logs},
+        {.name = "net", .usage = "SESSION", .summary = "show and change what a session may reach",
+         .description = "Shows the rules and budgets of a session whose network is an allowlist, and each host that was asked for: whether that was let pass, by which "
+                        "rule, and how much went there and back. --allow and --clear give it other rules at once; what is open and not allowed any more is cut.",
+         .options = SET(net_options, false), .words_max = 1, .completion = COMPLETE_SESSION, .examples = net_examples, .function = command_net},
         {.name = "session", .sub = "create", .usage = "", .summary = "make a session on a server",
          .description = "Makes a box that lives on a server over several runs, with interpreters that keep their variables and files that stay. Prints its id.",
          .options = SET(session_create_options, true), .examples = session_create_examples, .function = command_session_create},

@@ -131,6 +131,22 @@ static const struct option logs_options[] = {
         ROW_HELP,
 };
 
+static const struct option net_options[] = {
+        {.id = OPT_FOLLOW, .name = "follow", .letter = 'f', .help = "a line for each host when something new came of it, until the session ends"},
+        ROW_INTERVAL,
+        {.id = OPT_ALLOW, .name = "allow", .value = VALUE_REQUIRED, .placeholder = "RULE",
+         .help = "let this pass from now on, in the place of the rules that are there: a host such as pypi.org or *.example.com:8443, a URL, or a preset; may be repeated",
+         .completion = COMPLETE_WORDS, .words = "python-packages node-packages debian-packages github"},
+        {.id = OPT_ALLOW_RANGE, .name = "allow-range", .value = VALUE_REQUIRED, .placeholder = "CIDR",
+         .help = "with --allow: addresses that may be dialled although they are not public; may be repeated", .fallback = "as they are"},
+        {.id = OPT_CLEAR, .name = "clear", .help = "let nothing pass from now on"},
+        {.id = OPT_SET, .name = "set", .value = VALUE_REQUIRED, .placeholder = "KEY=VALUE",
+         .help = "with --allow or --clear: bytes=SIZE or requests=N of the whole session (0: no limit), or connections=N at a time; may be repeated", .fallback = "as they are"},
+        ROW_SERVER_PLAIN,
+        ROW_JSON("print all of it as one object; with --follow a line for each row"),
+        ROW_HELP,
+};
+
 static const struct option session_create_options[] = {
         {.id = OPT_NAME, .name = "name", .value = VALUE_REQUIRED, .placeholder = "NAME", .help = "a name, which the other verbs understand"},
         {.id = OPT_TEMPLATE, .name = "template", .value = VALUE_REQUIRED, .placeholder = "NAME",
@@ -144,6 +160,7 @@ static const struct option session_create_options[] = {
          .help = "a trust level of the server's policy file", .fallback = "the file's default_trust"},
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED, .placeholder = "NAME=VALUE",
          .help = "set a variable of its programs; may be repeated"},
+        ROWS_ALLOW,
         ROW_ALLOW_WEAKER,
         ROW_GUARD_RULE,
         ROWS_SECRETS,
@@ -258,6 +275,14 @@ static const struct command_example top_examples[] = {
 static const struct command_example logs_examples[] = {
         {"glovebox logs 0f3c", "what a run has printed"},
         {"glovebox logs -f 0f3c", "and what it prints from now on"},
+        {NULL, NULL},
+};
+
+static const struct command_example net_examples[] = {
+        {"glovebox net work", "what the session work may reach, and has reached"},
+        {"glovebox net work --follow", "as it comes"},
+        {"glovebox net work --allow python-packages --allow api.example.com", "other rules from now on"},
+        {"glovebox net work --clear", "nothing passes any more"},
         {NULL, NULL},
 };
 

@@ -12,6 +12,7 @@
 
 #define ASK_LANGUAGES "glovebox languages --names 2>/dev/null"
 #define ASK_TEMPLATES "glovebox templates --names 2>/dev/null"
+#define ASK_SESSIONS "glovebox session ls --quiet 2>/dev/null"
 
 /* What may be weaker, separated by spaces. */
 static const char control_words[] =
@@ -56,6 +57,8 @@ static int add_bash_value(struct buffer *out, enum option_completion completion,
                 return buffer_add_string(out, "mapfile -t COMPREPLY < <(compgen -W \"$(" ASK_LANGUAGES ")\" -- \"$cur\")");
         case COMPLETE_TEMPLATE:
                 return buffer_add_string(out, "mapfile -t COMPREPLY < <(compgen -W \"$(" ASK_TEMPLATES ")\" -- \"$cur\")");
+        case COMPLETE_SESSION:
+                return buffer_add_string(out, "mapfile -t COMPREPLY < <(compgen -W \"$(" ASK_SESSIONS ")\" -- \"$cur\")");
         case COMPLETE_CONTROL:
         case COMPLETE_WORDS:
                 return buffer_printf(out, "mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\")",
@@ -179,6 +182,8 @@ static int add_zsh_value(struct buffer *out, enum option_completion completion, 
                 return buffer_add_string(out, "($(" ASK_LANGUAGES "))");
         case COMPLETE_TEMPLATE:
                 return buffer_add_string(out, "($(" ASK_TEMPLATES "))");
+        case COMPLETE_SESSION:
+                return buffer_add_string(out, "($(" ASK_SESSIONS "))");
         case COMPLETE_CONTROL:
         case COMPLETE_WORDS:
                 return buffer_printf(out, "(%s)", words_of(completion, words));
@@ -275,6 +280,8 @@ static int add_fish_value(struct buffer *out, enum option_completion completion,
                 return buffer_add_string(out, " -x -a '(" ASK_LANGUAGES ")'");
         case COMPLETE_TEMPLATE:
                 return buffer_add_string(out, " -x -a '(" ASK_TEMPLATES ")'");
+        case COMPLETE_SESSION:
+                return buffer_add_string(out, " -x -a '(" ASK_SESSIONS ")'");
         case COMPLETE_CONTROL:
         case COMPLETE_WORDS:
                 return buffer_printf(out, " -x -a '%s'", words_of(completion, words));
@@ -293,6 +300,7 @@ static int add_fish_command(struct buffer *out, const struct command *c)
         if (r == 0 && c->words_max > 0)
                 r = c->completion == COMPLETE_FILE       ? buffer_add_string(out, " -F")
                     : c->completion == COMPLETE_TEMPLATE ? buffer_add_string(out, " -a '(" ASK_TEMPLATES ")'")
+                    : c->completion == COMPLETE_SESSION  ? buffer_add_string(out, " -a '(" ASK_SESSIONS ")'")
                                                          : buffer_printf(out, " -a '%s'", words_of(c->completion, c->words));
         for (size_t i = 0; r == 0 && options_next(&c->options, &i, &o);) {
                 if (o.hidden)

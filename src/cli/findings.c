@@ -174,6 +174,72 @@ void findings_tell_scrubbed(const json_t *scrubbed, const struct findings_view *
         say(view, MESSAGE_PLAIN, text);
 }
 
+/* ---- what was not let out ---- */
+
+#define REFUSED_MAX 4 /* hosts that are named; the others are counted */
+
+static const struct {
+        const char *decision, *text;
+} reasons[] = {
+        {"no-rule", "no rule"},
+        {"port", "no rule for this port"},
+        {"protocol", "no rule for this protocol"},
+        {"method", "no rule for this method"},
+        {"path", "no rule for this path"},
+        {"address", "its address is not public"},
+        {"server-name", "another name in its TLS"},
+        {"not-tls", "not TLS"},
+        {"bytes", "the budget of bytes"},
+        {"requests", "the budget of requests"},
+        {"connections", "too many connections"},
+};
+
+static const char *reason_of(const char *decision)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+                if (strcmp(reasons[i].decision, decision) == 0)
+                        return reasons[i].text;
+        return decision;
+}
+
+static bool is_refused(const json_t *row)
+{
+        const char *decision = json_member(row, "decision", "allowed");
+
+        return strcmp(decision, "allowed") != 0 && strcmp(decision, "unresolved") != 0 && strcmp(decision, "unreached") != 0;
+}
+
+void findings_tell_network(const json_t *network, const struct findings_view *view)
+{
+        uint64_t denied = number_of(network, "denied");
+        const char *cut = json_member(network, "cut", NULL), *between = ": ";
+        char text[FINDING_TEXT_MAX];
+        size_t i, shown = 0, more = 0;
+        const json_t *row;
+
+        if (cut) {
+                snprintf(text, sizeof(text), "network: connections were cut: the budget of %s is used up", cut);
+                say(view, MESSAGE_WARNING, text);
+        }
+        if (denied == 0)
+                return;
+        size_t n = (size_t)snprintf(text, sizeof(text), "network: %" PRIu64 " %s refused", denied, denied == 1 ? "request" : "requests");
+        json_array_foreach(json_object_get(network, "hosts"), i, row) {
+                if (!is_refused(row) || (shown >= REFUSED_MAX && ++more))
+                        continue;
+                const char *host = json_member(row, "host", "");
+                bool bare = !*host || !strchr(host, ':');
+                if (n < sizeof(text))
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s%s%s:%" PRIu64 " (%s)", between, bare ? "" : "[", *host ? host : "others", bare ? "" : "]",
+                                              number_of(row, "port"), reason_of(json_member(row, "decision", "")));
+                between = ", ";
+                shown++;
+        }
+        if (more > 0 && n < sizeof(text))
+                snprintf(text + n, sizeof(text) - n, ", and %zu more", more);
+        say(view, MESSAGE_WARNING, text);
+}
+
 /* ---- as compilers do ---- */
 
 static const char *colour_of(const char *action)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the guard and the scrubber have done, for people; from the objects "guard" and "scrubbed" of a result, wherever it was made. */
+ * What the guard, the scrubber and the proxy have done, for people; from the objects "guard", "scrubbed" and "network" of a result, wherever it was made. */
 #ifndef CLI_FINDINGS_H
 #define CLI_FINDINGS_H
 
@@ -20,6 +20,8 @@ struct findings_view {
 void findings_tell(const json_t *guard, bool told, const struct findings_view *view);
 /* "2 secrets scrubbed: github-token 1, API_KEY 1", if there were any. */
 void findings_tell_scrubbed(const json_t *scrubbed, const struct findings_view *view);
+/* "network: 2 requests refused: evil.com:443 (no-rule)", if there were any, and what a budget has cut. From the object "network" of a result. */
+void findings_tell_network(const json_t *network, const struct findings_view *view);
 
 /* "file:line:column: action: rule: message" to out, for each of them. */
 int findings_list(const json_t *findings, const char *name, const struct findings_view *view, struct buffer *out);

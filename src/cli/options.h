@@ -15,9 +15,12 @@
 enum option_id {
         OPT_POLICY_KEY, /* goes to policy_set() under its key */
         OPT_ALL,
+        OPT_ALLOW,
+        OPT_ALLOW_RANGE,
         OPT_ALLOW_WEAKER,
         OPT_BASE,
         OPT_CHECK,
+        OPT_CLEAR,
         OPT_CODE,
         OPT_CONFIG,
         OPT_CONTEXT,
@@ -94,6 +97,7 @@ enum option_completion {
         COMPLETE_LANGUAGE,
         COMPLETE_CONTROL,
         COMPLETE_TEMPLATE,
+        COMPLETE_SESSION,
         COMPLETE_WORDS,
 };
 

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/settings.h"
+#include "policy/network.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -67,6 +68,25 @@ static json_t *secrets_to_json(const struct policy *p)
         return list;
 }
 
+static json_t *allow_to_json(const struct policy *p)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < p->n_network_allow; i++)
+                json_array_append_new(list, network_rule_to_json(p->network_allow[i]));
+        return list;
+}
+
+static json_t *ranges_to_json(const struct policy *p)
+{
+        char text[ADDRESS_TEXT_MAX + 4];
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < p->n_network_ranges; i++)
+                json_array_append_new(list, json_string(address_range_format(&p->network_ranges[i], text)));
+        return list;
+}
+
 static json_t *show_json(const struct policy *p)
 {
         json_t *o = json_object(), *mounts = json_array(), *env = json_object(), *weaker = json_array();
@@ -87,6 +107,8 @@ static json_t *show_json(const struct policy *p)
         json_object_set_new(o, "guard_rules", rules_to_json(p));
         json_object_set_new(o, "guard_imports", imports_to_json(p));
         json_object_set_new(o, "secrets", secrets_to_json(p));
+        json_object_set_new(o, "network_allow", allow_to_json(p));
+        json_object_set_new(o, "network_ranges", ranges_to_json(p));
         json_object_set_new(o, "allow_weaker", weaker);
         json_object_set_new(o, "mounts", mounts);
         json_object_set_new(o, "env", env);
@@ -104,8 +126,31 @@ static int show_guard(const struct policy *p, struct buffer *out)
         for (size_t i = 0; i < p->n_imports && r == 0; i++)
                 r = buffer_printf(out, "  - %s\n", p->imports[i]);
         for (size_t i = 0; i < p->n_secrets && r == 0; i++)
-                r = buffer_printf(out, "# secret %s, as %s %s\n", p->secrets[i].name, p->secrets[i].path ? "the file" : "the variable",
-                                  p->secrets[i].path ? p->secrets[i].path : p->secrets[i].name);
+                r = network_uses_secret(p, p->secrets[i].name)
+                            ? buffer_printf(out, "# secret %s, for a rule of the network, not in the box\n", p->secrets[i].name)
+                            : buffer_printf(out, "# secret %s, as %s %s\n", p->secrets[i].name, p->secrets[i].path ? "the file" : "the variable",
+                                            p->secrets[i].path ? p->secrets[i].path : p->secrets[i].name);
+        return r;
+}
+
+/* What the text of a rule does not say follows it as a remark; values of headers are shown to nobody. */
+static int show_network(const struct policy *p, struct buffer *out)
+{
+        char range[ADDRESS_TEXT_MAX + 4];
+        int r = p->n_network_allow > 0 ? buffer_add_string(out, "network_allow:\n") : 0;
+
+        for (size_t i = 0; i < p->n_network_allow && r == 0; i++) {
+                const struct network_rule *rule = p->network_allow[i];
+                r = buffer_printf(out, "  - \"%s\"%s", rule->text, rule->intercept ? " # intercept" : rule->n_headers > 0 ? " #" : "");
+                for (size_t k = 0; k < rule->n_headers && r == 0; k++)
+                        r = buffer_printf(out, "%s%s", k > 0 || rule->intercept ? ", header " : " header ", rule->headers[k].name);
+                if (r == 0)
+                        r = buffer_add_string(out, "\n");
+        }
+        if (r == 0 && p->n_network_ranges > 0)
+                r = buffer_add_string(out, "network_ranges:\n");
+        for (size_t i = 0; i < p->n_network_ranges && r == 0; i++)
+                r = buffer_printf(out, "  - \"%s\"\n", address_range_format(&p->network_ranges[i], range));
         return r;
 }
 
@@ -116,6 +161,8 @@ static int show_text(const struct policy *p, struct buffer *out)
         int r = buffer_printf(out, "# %s, trust level %s\n", p->origin ? p->origin : "built-in", p->trust ? p->trust : "-");
         for (size_t i = 0; i < n_policy_options && r == 0; i++)
                 r = buffer_printf(out, "%s: %s\n", policy_options[i].key, policy_option_value(&policy_options[i], p, buf));
+        if (r == 0)
+                r = show_network(p, out);
         if (r == 0)
                 r = show_guard(p, out);
         if (r == 0 && p->allow_weaker)

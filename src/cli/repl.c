@@ -147,7 +147,7 @@ static void show_banner(struct repl *r)
         repl_print(r, "glovebox %s, %s%s%s: %s of memory, %s for each input, %s.\n", GLOVEBOX_VERSION, r->language->name,
                    r->options.template ? " from the template " : "", r->options.template ? r->options.template->name : "",
                    format_size(r->policy->mem_limit_bytes, memory), format_duration(r->policy->timeout_usec, timeout),
-                   r->policy->network_mode == NETWORK_NONE ? "no network" : "the host's network");
+                   r->policy->network_mode == NETWORK_NONE ? "no network" : r->policy->network_mode == NETWORK_HOST ? "the host's network" : "a network of what is allowed");
         repl_print(r, "%%help tells more, Ctrl-D leaves.\n");
         repl_show_end(r);
 }

@@ -214,7 +214,9 @@ static int do_info(struct repl *r, char *const *words, gb_error *err)
                    r->language->name, r->options.template ? r->options.template->name : "none",
                    r->workspace ? r->workspace : "private, gone with the session", r->policy->trust, r->policy->origin);
         for (size_t i = 0; i < n_policy_options; i++)
-                repl_print(r, "%-12s %s\n", policy_options[i].key, policy_option_value(&policy_options[i], r->policy, value));
+                repl_print(r, "%-19s %s\n", policy_options[i].key, policy_option_value(&policy_options[i], r->policy, value));
+        for (size_t i = 0; r->policy->network_mode == NETWORK_ALLOWLIST && i < r->policy->n_network_allow; i++)
+                repl_print(r, "%-19s %s\n", i == 0 ? "network_allow" : "", r->policy->network_allow[i]->text);
         repl_print(r, "\n");
         for (int i = 0; i < CONTROL_COUNT; i++)
                 repl_print(r, "%-12s %s%s%s\n", control_name((enum control_id)i), control_state_name(controls->status[i].state),

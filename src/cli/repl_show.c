@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/signals.h"
+#include "engine/network.h"
 #include "engine/result_values.h"
 
 #include <stdarg.h>
@@ -186,11 +187,13 @@ static void say_finding(void *data, enum message_kind kind, const char *text)
 static void show_findings(struct repl *r, const struct result *result)
 {
         _cleanup_json_ json_t *guard = result->findings ? guard_to_json(result->findings) : NULL, *scrubbed = scrubbed_to_json(result);
+        _cleanup_json_ json_t *network = result->network ? network_ledger_to_json(result->network, SIZE_MAX) : NULL;
 
         r->view.say = say_finding;
         r->view.data = r;
         findings_tell(guard, result->verdict.kind == VERDICT_BLOCKED, &r->view);
         findings_tell_scrubbed(scrubbed, &r->view);
+        findings_tell_network(network, &r->view);
 }
 
 static void show_notes(struct repl *r, const struct result *result, bool gone)

@@ -6,6 +6,8 @@
 #include "base/parse.h"
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "cli/settings.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -125,6 +127,21 @@ static int add_weaker(json_t *policy, const char *value)
         return copy ? 0 : -ENOMEM;
 }
 
+/* A rule or a range, as text; the list takes the place of the server's. */
+static int add_network(json_t *policy, const char *key, const char *value)
+{
+        json_t *list = json_object_get(policy, key);
+        int r = 0;
+
+        if (!list)
+                r = json_object_set_new(policy, key, list = json_array());
+        if (r == 0)
+                r = json_array_append_new(list, json_string(value));
+        if (r == 0 && strcmp(key, "network_allow") == 0)
+                r = json_object_set_new(policy, "network_mode", json_string(network_mode_name(NETWORK_ALLOWLIST)));
+        return r;
+}
+
 static int take(struct policy *scratch, json_t *policy, const struct option *o, const char *value, const char *what, gb_error *err)
 {
         const struct policy_option *row = policy_option_by_key(o->key);
@@ -136,6 +153,8 @@ static int take(struct policy *scratch, json_t *policy, const struct option *o, 
         if (o->id == OPT_ALLOW_WEAKER)
                 return 0;
         int r = policy_set(scratch, o->key, o->value == VALUE_OPTIONAL && !value ? "true" : value, what, err);
+        if (r == 0 && (strcmp(o->key, "network_allow") == 0 || strcmp(o->key, "network_ranges") == 0) && add_network(policy, o->key, value) < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r < 0 || !row)
                 return r;
         return json_object_set_new(policy, row->key, value_to_json(row, scratch)) < 0 ? error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory") : 0;
@@ -148,7 +167,9 @@ int request_policy(const struct option_set *set, const struct arguments *a, json
         const char *trust = arguments_get_or_env(set, a, OPT_TRUST);
         struct option o;
 
-        int r = policy_parse("the request", WIDEST_POLICY, strlen(WIDEST_POLICY), NULL, &scratch, err);
+        int r = settings_check_network(a, err);
+        if (r == 0)
+                r = policy_parse("the request", WIDEST_POLICY, strlen(WIDEST_POLICY), NULL, &scratch, err);
         for (size_t i = 0; r == 0 && options_next(set, &i, &o);) {
                 const char *value = o.key && o.env ? getenv(o.env) : NULL;
                 if (value && *value)

@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "base/quote.h"
 #include "cli/secrets.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,12 +38,31 @@ static int apply(struct policy *p, const struct option *o, const char *value, co
         return policy_set(p, o->key, value, what, err);
 }
 
+int settings_check_network(const struct arguments *a, gb_error *err)
+{
+        const char *mode = NULL;
+        bool rules = false;
+
+        for (size_t i = 0; i < a->n_uses; i++) {
+                const char *key = a->uses[i].option.key;
+                if (key && strcmp(key, "network_mode") == 0)
+                        mode = a->uses[i].value;
+                if (key && strcmp(key, "network_allow") == 0)
+                        rules = true;
+        }
+        if (!rules || !mode || strcmp(mode, network_mode_name(NETWORK_ALLOWLIST)) == 0)
+                return 0;
+        return error_set(err, GB_E_USAGE, EINVAL, "--allow says what the network may reach, and --network %s says otherwise: leave one of them out", mode);
+}
+
 int settings_policy(const struct option_set *set, const struct arguments *a, struct policy **ret, gb_error *err)
 {
         _cleanup_policy_ struct policy *p = NULL;
         struct option o;
 
-        int r = policy_load(arguments_get_or_env(set, a, OPT_POLICY), arguments_get_or_env(set, a, OPT_TRUST), &p, err);
+        int r = settings_check_network(a, err);
+        if (r == 0)
+                r = policy_load(arguments_get_or_env(set, a, OPT_POLICY), arguments_get_or_env(set, a, OPT_TRUST), &p, err);
         for (size_t i = 0; r == 0 && options_next(set, &i, &o);) {
                 const char *value = o.key && o.env ? getenv(o.env) : NULL;
                 if (value && *value)

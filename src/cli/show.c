@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cli/signals.h"
 #include "cli/weaker.h"
+#include "engine/network.h"
 #include "engine/result_values.h"
 
 #include <errno.h>
@@ -101,11 +102,14 @@ static void say_finding(void *data, enum message_kind kind, const char *text)
         say_on_new_line(data, kind, "%s", text);
 }
 
-/* How it ended, and what was found before and scrubbed while it lasted. The object may be NULL: then the result itself tells. */
+/* How it ended, what was found before, and scrubbed and refused while it lasted. The object may be NULL: then the result itself tells. */
 static void say_end(struct show *s, const struct result *result, const json_t *object)
 {
         _cleanup_json_ json_t *guard = object ? json_incref(json_object_get(object, "guard")) : result->findings ? guard_to_json(result->findings) : NULL;
         _cleanup_json_ json_t *scrubbed = object ? json_incref(json_object_get(object, "scrubbed")) : scrubbed_to_json(result);
+        _cleanup_json_ json_t *network = object            ? json_incref(json_object_get(object, "network"))
+                                         : result->network ? network_ledger_to_json(result->network, SIZE_MAX)
+                                                           : NULL;
         bool blocked = result->verdict.kind == VERDICT_BLOCKED;
 
         s->view.say = say_finding;
@@ -114,6 +118,7 @@ static void say_end(struct show *s, const struct result *result, const json_t *o
                 say_verdict(s, result);
         findings_tell(guard, blocked, &s->view);
         findings_tell_scrubbed(scrubbed, &s->view);
+        findings_tell_network(network, &s->view);
         if (!blocked)
                 say_verdict(s, result);
 }

@@ -21,11 +21,15 @@ int egress_box_change(struct egress_box *b, struct buffer *rules, gb_error *err)
 const struct ledger *egress_box_ledger(const struct egress_box *b);
 /* Whether the proxy of it is there (it may just be started again). */
 bool egress_box_is_served(const struct egress_box *b);
+/* Closes everything of it; its ledger says its last word then, and can still be read. */
+void egress_box_end(struct egress_box *b);
 void egress_box_free(struct egress_box *b); /* takes NULL */
 DEFINE_CLEANUP(struct egress_box, egress_box_free)
 
 /* A certificate authority for one session: PEM of the certificate, then of the key. */
 int egress_make_authority(struct buffer *ret, gb_error *err);
+/* The certificates (PEM) that this host trusts: the file of SSL_CERT_FILE, or the system's. */
+int egress_read_roots(struct buffer *ret, gb_error *err);
 /* The number of its process; 0: none runs. For tests and `glovebox doctor`. */
 int egress_pid(void);
 

@@ -13,6 +13,7 @@
 #ifndef EGRESS_CORE_H
 #define EGRESS_CORE_H
 
+#include "base/error.h"
 #include "base/host.h"
 #include "egress/ledger.h"
 #include "egress/rules.h"
@@ -31,6 +32,8 @@ struct rules_block {
         size_t size;
         const struct egress_rules *rules; /* mapped read-only, sealed */
 };
+/* Maps a sealed descriptor that holds valid rules; NULL otherwise. */
+struct rules_block *rules_map(int fd);
 struct rules_block *rules_hold(struct rules_block *b);
 void rules_drop(struct rules_block *b); /* takes NULL */
 
@@ -46,13 +49,26 @@ struct box {
         struct event *source_event;
         LIST_HEAD(, connection) connections;
         unsigned n_connections;
+        unsigned reaching;        /* requests that pass, but have not arrived yet */
+        struct event *cut_event;  /* ends all connections */
+        struct event *pause_event; /* accepts again */
         LIST_ENTRY(box) entry;
 };
 
 extern struct event_base *egress_base;
 
+/* NULL: none has this number. */
+struct box *box_find(uint64_t id);
+/* Takes all of it, unless it fails; where connections come from may be a listener or a SOCK_SEQPACKET. */
+int box_new(uint64_t id, struct rules_block *rules, struct ledger *ledger, struct authority *authority, int source, gb_error *err);
+/* Takes the rules. */
+void box_change(struct box *b, struct rules_block *rules);
+void box_free(struct box *b);
+
 /* Counts bytes that went through; -EDQUOT when a budget is used up by them: every connection of the box is cut soon, so just stop. */
 int box_count(struct box *b, struct ledger_row *row, uint64_t up, uint64_t down);
+/* What is left of its bytes. */
+uint64_t box_left(const struct box *b);
 
 /* ---- a connection of a client ---- */
 
@@ -63,12 +79,19 @@ struct connection {
         struct reach *reach;        /* under way; NULL: none */
         struct tunnel *tunnel;      /* NULL: none */
         struct forward *forward;    /* NULL: none */
-        struct socks_state *socks;  /* NULL: none */
+        struct event *deadline;     /* for the request or the greeting */
+        struct http_parser *parser; /* of CONNECT; NULL: none */
+        struct socks *socks;        /* NULL: none */
+        struct target *target;      /* what CONNECT or SOCKS wants */
         bool ending;                /* what was written to the client is sent, then it ends */
 };
 
+/* A new client; fd is taken. */
+void connection_new(struct box *b, int fd);
 /* Ends it, at once. */
 void connection_free(struct connection *c);
+/* The rules of its box have changed: ends it when it would not pass any more. */
+void connection_judge_again(struct connection *c);
 /* Answers a client that speaks HTTP with an error of ours (text/plain, the sentence and a newline), and ends the connection when that was sent. */
 void connection_refuse(struct connection *c, int status, const char *sentence);
 

@@ -87,7 +87,7 @@ bool egress_is_denied(enum egress_decision d);
 struct egress_request {
         const struct host *host;
         uint16_t port;
-        enum egress_protocol protocol; /* HTTPS for a tunnel (CONNECT, SOCKS): rules of EGRESS_TCP match it, too. HTTP for a request */
+        enum egress_protocol protocol; /* HTTPS for a tunnel (CONNECT, SOCKS): rules of EGRESS_TCP match it, too. HTTP for a request; one inside of TLS that ends here: HTTPS */
         const char *method, *path;     /* of a request, the path as it was sent, from its "/" on; NULL: of a tunnel */
 };
 

@@ -14,7 +14,7 @@ struct target {
 
 /* Of CONNECT: "host:port". 0 or -EINVAL. */
 int target_parse_authority(const char *text, struct target *ret);
-/* "http://host[:port][/path][?query]", without user, password and fragment. 0, -EINVAL, or -EPROTONOSUPPORT for other schemes. */
+/* "http://host[:port][/path[?query]]", without user, password and fragment. 0, -EINVAL, or -EPROTONOSUPPORT for other schemes. */
 int target_parse_absolute(const char *text, struct target *ret);
 /* Whether a Host field says the same as the target: its host, and its port or, where none stands, fallback_port. */
 bool target_is_host_field(const struct target *t, const char *field, uint16_t fallback_port);

@@ -9,6 +9,8 @@
  * code cannot have been written before it. */
 #include "engine/channel.h"
 
+#include "policy/network.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,10 +119,12 @@ static int write_hello(struct buffer *hello, const struct language *language, co
                 r = add_mode(&payload, policy, file, args);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
                 r = add_text(&payload, "env", language->env[i]);
+        for (const char *const *e = network_env(policy); r == 0 && *e; e++)
+                r = add_text(&payload, "env", *e);
         for (size_t i = 0; r == 0 && i < policy->n_env; i++)
                 r = add_variable(&payload, policy->env[i].name, policy->env[i].value);
         for (size_t i = 0; r == 0 && i < policy->n_secrets; i++)
-                if (!policy->secrets[i].path)
+                if (!policy->secrets[i].path && !network_uses_secret(policy, policy->secrets[i].name))
                         r = add_variable(&payload, policy->secrets[i].name, policy->secrets[i].value);
         if (r < 0)
                 return r;

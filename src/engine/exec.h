@@ -35,6 +35,7 @@ struct exec {
         struct buffer input; /* standard input for a runner that takes no descriptor */
         bool input_ended;
         struct box_usage before;
+        struct network_run network;
         unsigned cancels;
         uint64_t kill_usec;   /* when an interrupt was in vain; 0: not yet */
         uint64_t again_usec;  /* when it is repeated */

@@ -40,11 +40,16 @@ int exec_init(struct exec *x, gb_error *err)
         bool watched = x->session->policy->cpu_time_usec > 0 || places_are_watched(&x->session->places);
         x->sample_usec = watched ? x->asked_usec + SAMPLE_PERIOD_USEC : 0;
         int r = check_timeout(x, err);
-        return r < 0 ? r : session_usage(x->session, &x->before, err);
+        if (r == 0)
+                r = session_usage(x->session, &x->before, err);
+        if (r == 0 && network_run_begin(&x->network, x->session->network) < 0)
+                r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        return r;
 }
 
 void exec_done(struct exec *x)
 {
+        network_run_end(&x->network);
         pump_done(&x->pump);
         outlet_done(&x->outlet);
         inlet_done(&x->inlet);
@@ -188,10 +193,14 @@ int exec_finish(struct exec *x, gb_error *err)
         if (outlet_end(&x->outlet) < 0 || inlet_end(&x->inlet, x->result) < 0 || result_name_scrubbed(x->result, x->outlet.scrub) < 0)
                 f->stop = STOP_LOST; /* no memory: of its output a part is missing */
         take_usage(x);
+        if (x->network.box && !(x->result->network = network_run_ledger(&x->network)))
+                f->stop = STOP_LOST; /* no memory: nobody knows what it has sent */
         f->error_name = x->result->has_error ? x->result->error.name.bytes : NULL;
         struct policy policy = *x->session->policy; /* borrows what that owns */
         policy.timeout_usec = x->timeout_usec;
+        char hint[NETWORK_HINT_MAX];
+        f->network_hint = network_hint(x->result->network, hint);
         verdict_decide(f, &policy, &x->result->verdict);
-        f->language = f->error_name = f->broken_rule = NULL; /* borrowed */
+        f->language = f->error_name = f->broken_rule = f->network_hint = NULL; /* borrowed */
         return 0;
 }

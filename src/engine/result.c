@@ -64,6 +64,7 @@ void result_free(struct result *r)
         free(r->error.value.bytes);
         free(r->error.traceback.bytes);
         free(r->findings);
+        free(r->network);
         free(r->scrubbed_names);
         scrub_tally_done(&r->scrubbed);
         free(r);

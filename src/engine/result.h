@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "base/buffer.h"
+#include "egress/ledger.h"
 #include "engine/frame.h"
 #include "engine/verdict.h"
 #include "guard/code.h"
@@ -60,6 +61,7 @@ struct result {
         struct scrub_tally scrubbed;     /* by number, while the run lasts */
         struct result_count *scrubbed_names; /* then by name */
         size_t n_scrubbed_names;
+        struct ledger_copy *network;     /* what was sent where meanwhile; NULL: no allowlist, or nothing ran */
         uint64_t setup_usec; /* from the request to the first instruction of the program */
 
         /* Runs in a session */

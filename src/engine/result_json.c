@@ -4,8 +4,10 @@
  * by way of base64, and other text (a path of the host may be any bytes) is made readable. */
 #include "base/base64.h"
 #include "base/utf8.h"
+#include "engine/network.h"
 #include "engine/result.h"
 #include "engine/result_values.h"
+#include "policy/network.h"
 #include "base/json.h"
 
 #include <errno.h>
@@ -123,17 +125,6 @@ json_t *policy_limits_to_json(const struct policy *p)
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
 
-static const char *network_name(enum network_mode mode)
-{
-        switch (mode) {
-        case NETWORK_NONE:
-                return "none";
-        case NETWORK_HOST:
-                return "host";
-        }
-        return "unknown";
-}
-
 static json_t *policy_to_json(const struct result *result, const struct policy *p)
 {
         _cleanup_json_ json_t *o = json_object();
@@ -141,7 +132,7 @@ static json_t *policy_to_json(const struct result *result, const struct policy *
 
         r |= json_object_set_new(o, "trust", json_text(result->trust));
         r |= json_object_set_new(o, "origin", json_text(result->policy_origin));
-        r |= json_object_set_new(o, "network", json_string(network_name(p->network_mode)));
+        r |= json_object_set_new(o, "network", json_string(network_mode_name(p->network_mode)));
         r |= json_object_set_new(o, "read_only", json_boolean(p->read_only));
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
@@ -238,11 +229,21 @@ static int add_limit_notes(json_t *notes, const struct result *result)
         return r;
 }
 
+/* Of a run that failed its verdict tells. */
+static int add_network_note(json_t *notes, const struct result *result)
+{
+        char hint[NETWORK_HINT_MAX];
+
+        if (result->verdict.kind == VERDICT_ERROR || result->verdict.kind == VERDICT_TIMEOUT || !network_hint(result->network, hint)[0])
+                return 0;
+        return add_note(notes, "%s", hint);
+}
+
 static json_t *notes_to_json(const struct result *result)
 {
         _cleanup_json_ json_t *notes = json_array();
 
-        if (add_limit_notes(notes, result) < 0 || add_control_notes(notes, result) < 0)
+        if (add_network_note(notes, result) < 0 || add_limit_notes(notes, result) < 0 || add_control_notes(notes, result) < 0)
                 return NULL;
         return TAKE_PTR(notes);
 }
@@ -282,6 +283,8 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= json_object_set_new(o, "notes", notes_to_json(result));
         r |= json_object_set_new(o, "guard", guard_to_json(result->findings));
         r |= json_object_set_new(o, "scrubbed", scrubbed_to_json(result));
+        if (policy->network_mode == NETWORK_ALLOWLIST)
+                r |= json_object_set_new(o, "network", network_ledger_to_json(result->network, SIZE_MAX));
         r |= result_set_session(o, result);
         return r == 0 ? TAKE_PTR(o) : NULL;
 }

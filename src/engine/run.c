@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "base/fd.h"
 #include "engine/inlet.h"
+#include "engine/network.h"
 #include "engine/outlet.h"
 #include "engine/places.h"
 #include "engine/pump.h"
@@ -50,6 +51,7 @@ struct run {
         struct inlet inlet;
         struct pump pump;
         struct places places;
+        struct network_box *network; /* NULL: no allowlist */
         int child_fds[3]; /* the box's ends, until it has them */
         uint64_t asked_usec;
         unsigned cancels;
@@ -139,6 +141,16 @@ static void take_end(struct run *r, const struct box_end *end)
         facts->inodes_peak += r->places.disk.peak_inodes;
 }
 
+/* What the program asks for before this waits in its listener. Without a network it is not to go on: it would take that for an answer. */
+static void connect_network(struct run *r)
+{
+        if (!r->network || network_box_attach(r->network, r->backend->listener(r->box, &r->error), &r->error) == 0)
+                return;
+        r->status = -EIO;
+        r->error.code = GB_E_LOST;
+        event_base_loopbreak(r->base);
+}
+
 static void on_backend(evutil_socket_t fd, short what, void *data)
 {
         struct run *r = data;
@@ -152,6 +164,7 @@ static void on_backend(evutil_socket_t fd, short what, void *data)
         if (event.kind == BOX_EVENT_STARTED) {
                 r->result->setup_usec = event.t_usec - r->asked_usec;
                 note_started(r, event.t_usec);
+                connect_network(r);
         } else if (event.kind == BOX_EVENT_ENDED) {
                 take_end(r, &event.end);
                 event_base_loopbreak(r->base);
@@ -268,6 +281,7 @@ static void run_done(struct run *r)
         places_done(&r->places);
         if (r->box)
                 r->backend->free(r->box);
+        network_box_free(r->network);
         free(r->chunk);
         result_free(r->result);
 }
@@ -278,6 +292,8 @@ static int start(struct run *r, gb_error *err)
 
         int e = places_open(&r->places, q->policy, q->workspace, err);
         if (e == 0)
+                e = network_box_open(q->policy, r->backend, false, r->outlet.scrub, &r->network, err);
+        if (e == 0)
                 e = open_pipes(r, err);
         if (e < 0)
                 return e;
@@ -285,7 +301,7 @@ static int start(struct run *r, gb_error *err)
                 .policy = q->policy, .language = q->language, .code_name = q->code_name ? q->code_name : q->language->file,
                 .code = q->code, .code_size = q->code_size, .args = q->args, .workspace_fd = r->places.workspace_fd,
                 .mount_fds = r->places.mount_fds,
-                .rootfs = q->rootfs, .uid = q->uid, .gid = q->gid,
+                .rootfs = q->rootfs, .ca = network_box_ca(r->network), .uid = q->uid, .gid = q->gid,
                 .stdio = {r->child_fds[0], r->child_fds[1], r->child_fds[2]},
         };
         e = r->backend->start(&request, &r->result->controls, &r->box, err);
@@ -314,8 +330,13 @@ static int finish(struct run *r, gb_error *err)
                         ;
         if (outlet_end(&r->outlet) < 0 || inlet_end(&r->inlet, r->result) < 0 || result_name_scrubbed(r->result, r->outlet.scrub) < 0)
                 facts->stop = STOP_LOST; /* no memory: of its output a part is missing */
+        network_box_end(r->network);
+        if (r->network && !(r->result->network = network_box_ledger(r->network)))
+                facts->stop = STOP_LOST; /* the same: nobody knows what it has sent */
+        char hint[NETWORK_HINT_MAX];
+        facts->network_hint = network_hint(r->result->network, hint);
         verdict_decide(facts, r->request->policy, &r->result->verdict);
-        facts->language = NULL; /* borrowed from the request */
+        facts->language = facts->network_hint = NULL; /* borrowed */
         return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
+#include "policy/network.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -56,7 +57,7 @@ static const char *check_variables(const struct script *s)
                 if (is_early(s->policy->env[i].name))
                         return "a variable of the policy is for the start of Python";
         for (size_t i = 0; i < s->policy->n_secrets; i++)
-                if (!s->policy->secrets[i].path && is_early(s->policy->secrets[i].name))
+                if (!s->policy->secrets[i].path && !network_uses_secret(s->policy, s->policy->secrets[i].name) && is_early(s->policy->secrets[i].name))
                         return "a secret is for the start of Python";
         return NULL;
 }

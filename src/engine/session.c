@@ -4,6 +4,7 @@
 #include "engine/session_state.h"
 
 #include "base/fd.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -65,16 +66,22 @@ int session_open(const struct session_options *o, struct session **ret, gb_error
                 r = places_open(&s->places, o->policy, o->workspace, err);
         if (r < 0)
                 return r;
-        /* What comes from a template has the template's root, where no secret may lie. */
-        bool own_root = policy_has_secret_files(o->policy);
+        /* What comes from a template has the template's root, where no secret may lie, nor a certificate of one session. */
+        bool own_root = policy_has_secret_files(o->policy) || network_intercepts(o->policy);
         if (own_root && o->only_warm)
-                return error_set(err, GB_E_NOT_FOUND, ENOTSUP, "files of secrets need a root of their own");
+                return error_set(err, GB_E_NOT_FOUND, ENOTSUP, "files of secrets, and a certificate of the session, need a root of their own");
+        r = network_box_open(o->policy, backend, true, watch_scrub(s->watch), &s->network, err);
+        if (r < 0)
+                return r;
         struct session_request request = {
                 .policy = o->policy, .template = own_root ? NULL : o->template, .languages = o->languages, .only_warm = o->only_warm,
                 .workspace_fd = s->places.workspace_fd, .mount_fds = s->places.mount_fds,
-                .rootfs = o->rootfs ? o->rootfs : o->template ? o->template->rootfs : NULL, .uid = o->uid, .gid = o->gid,
+                .rootfs = o->rootfs ? o->rootfs : o->template ? o->template->rootfs : NULL,
+                .ca = network_box_ca(s->network), .uid = o->uid, .gid = o->gid,
         };
         r = backend->session_open(&request, &s->controls, &s->box, err);
+        if (r == 0 && s->network)
+                r = network_box_attach(s->network, backend->session_listener(s->box, err), err);
         if (r < 0)
                 return r;
         if (request.template && backend->session_is_warm && backend->session_is_warm(s->box))
@@ -85,6 +92,13 @@ int session_open(const struct session_options *o, struct session **ret, gb_error
 
 void session_close(struct session *s)
 {
+        session_close_telling(s, NULL);
+}
+
+void session_close_telling(struct session *s, struct ledger_copy **ret_rest)
+{
+        if (ret_rest)
+                *ret_rest = NULL;
         if (!s)
                 return;
         /* All at once: an interpreter that saw the end of its channel first would begin to tidy up, in vain. */
@@ -92,6 +106,11 @@ void session_close(struct session *s)
                 s->backend->session_free(s->box);
         for (size_t i = s->n_contexts; i > 0; i--)
                 (void)context_close(s->contexts[i - 1], NULL);
+        /* Nothing inside can ask any more; what was asked is counted to its end. */
+        network_box_end(s->network);
+        if (ret_rest)
+                *ret_rest = network_box_rest(s->network);
+        network_box_free(s->network);
         places_done(&s->places);
         pthread_mutex_destroy(&s->backend_lock);
         pthread_mutex_destroy(&s->disk_lock);
@@ -130,6 +149,21 @@ const struct policy *session_policy(const struct session *s)
 const struct scrub *session_scrub(const struct session *s)
 {
         return watch_scrub(s->watch);
+}
+
+int session_network_change(struct session *s, const struct policy *p, gb_error *err)
+{
+        return network_box_change(s->network, p, err);
+}
+
+struct policy *session_network_policy(struct session *s)
+{
+        return network_box_policy(s->network, s->policy);
+}
+
+struct ledger_copy *session_network_ledger(struct session *s)
+{
+        return network_box_ledger(s->network);
 }
 
 uint64_t session_started_usec(const struct session *s)

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "engine/claims.h"
 #include "engine/files.h"
+#include "engine/network.h"
 #include "engine/result.h"
 
 #include <sys/types.h>
@@ -33,6 +34,8 @@ struct session_options {
 int session_open(const struct session_options *options, struct session **ret, gb_error *err);
 /* Ends everything in it. Takes NULL. */
 void session_close(struct session *s);
+/* The same, and *ret_rest gets what it has sent while no run was there (network.h): the caller's, for free(). NULL: nothing. */
+void session_close_telling(struct session *s, struct ledger_copy **ret_rest);
 DEFINE_CLEANUP(struct session, session_close)
 #define _cleanup_session_ _cleanup_(session_close_ptr)
 
@@ -47,6 +50,18 @@ int session_event_fd(const struct session *s);
 int session_usage(struct session *s, struct box_usage *ret, gb_error *err);
 /* The same for somebody who watches: disk is also that of a workspace on the host, as it was about a second ago (what has come since the session was opened). */
 int session_sample(struct session *s, struct box_usage *ret, gb_error *err);
+
+/* ---- the network of a session whose policy has NETWORK_ALLOWLIST ---- */
+
+/* Takes rules, ranges and budgets of p for those it has, at once and for what is open, too. NETWORK_NONE: nothing passes any more. Secrets that rules name are those of
+ * the session's policy. GB_E_CONFLICT: only a new session could have it. */
+int session_network_change(struct session *s, const struct policy *p, gb_error *err);
+/* The session's policy with the network that it has now; the caller's. NULL: out of memory. */
+struct policy *session_network_policy(struct session *s);
+/* What it has sent where since it was opened; the caller's, for free(). network_ledger_to_json() shows it. NULL: the session has another network, or out of memory. */
+struct ledger_copy *session_network_ledger(struct session *s);
+
+/* ---- runs ---- */
 
 /* One run of a program that starts afresh and ends. */
 struct once_request {

@@ -7,6 +7,7 @@
 
 #include "engine/channel.h"
 #include "engine/context.h"
+#include "engine/network.h"
 #include "engine/places.h"
 #include "engine/session.h"
 #include "engine/watch.h"
@@ -22,6 +23,7 @@ struct session {
         char id[ID_DIGITS + 1];
         struct controls controls;
         struct watch *watch;
+        struct network_box *network; /* NULL: no allowlist */
         uint64_t started_usec;
         struct files_remote remote; /* for struct files, where the workspace cannot be opened from here */
         char *python; /* the command of the template that it has; NULL: none */

@@ -395,4 +395,8 @@ void verdict_decide(const struct run_facts *facts, const struct policy *policy, 
 {
         *ret = (struct verdict){.kind = decide_kind(facts)};
         tell[ret->kind](facts, policy, ret);
+        if (facts->network_hint && facts->network_hint[0] && (ret->kind == VERDICT_ERROR || ret->kind == VERDICT_TIMEOUT)) {
+                size_t n = strlen(ret->message);
+                snprintf(ret->message + n, sizeof(ret->message) - n, " %s", facts->network_hint);
+        }
 }

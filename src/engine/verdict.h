@@ -63,6 +63,7 @@ struct run_facts {
         const char *language;      /* borrowed, read by verdict_decide() only; NULL: not known */
         const char *error_name;    /* the same: what the code says it failed with */
         const char *broken_rule;   /* the same: of the control channel */
+        const char *network_hint;  /* the same: a sentence about what the network policy refused; NULL or "": nothing */
 };
 
 struct verdict {

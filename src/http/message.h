@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The head of a request, as the parser leaves it. Texts lie in one buffer, NUL-terminated; fields are in the order they came. */
+ * The head of a request or an answer, as the parser leaves it. Texts lie in one buffer, NUL-terminated; fields are in the order they came. */
 #ifndef HTTP_MESSAGE_H
 #define HTTP_MESSAGE_H
 
@@ -20,6 +20,7 @@ struct http_message {
         char *bytes;
         uint32_t size, allocated;
         uint16_t method, target, version; /* places; version is 10 or 11 */
+        uint16_t status, reason;          /* of an answer: the number, and the place of what stands behind it */
         uint16_t n_fields;
         struct http_field fields[HTTP_FIELDS_MAX];
 
@@ -27,6 +28,7 @@ struct http_message {
         uint64_t content_length; /* 0 when there is none */
         bool chunked;
         bool has_length;
+        bool until_close;     /* of an answer: its body ends with the connection */
         bool close;           /* the connection ends after the answer */
         bool expect_continue; /* the client waits for 100 before it sends the body */
 };

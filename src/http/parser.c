@@ -9,7 +9,9 @@
  *                                              v
  *                                           HEAD_LF -> (HTTP_HEAD) -> BODY | CHUNK_SIZE ... -> END
  *
- * Chunks: CHUNK_SIZE -> CHUNK_LF -> CHUNK -> CHUNK_CR -> CHUNK_END_LF -> CHUNK_SIZE; after one of size 0: LAST_CR -> LAST_LF -> END. */
+ * An answer begins with ANSWER_VERSION -> STATUS -> REASON instead, and may end with the connection (UNTIL_CLOSE).
+ * Chunks: CHUNK_SIZE -> CHUNK_LF -> CHUNK -> CHUNK_CR -> CHUNK_END_LF -> CHUNK_SIZE; after one of size 0: LAST_CR -> LAST_LF -> END. Trailers of an
+ * answer: LAST_CR -> TRAILER -> TRAILER_LF -> LAST_CR. */
 #include "http/parser.h"
 
 #include <errno.h>
@@ -17,8 +19,8 @@
 #include <strings.h>
 
 enum state {
-        METHOD, TARGET, VERSION, LINE_LF, FIELD, NAME, BLANK, VALUE, VALUE_LF, HEAD_LF,
-        BODY, CHUNK_SIZE, CHUNK_LF, CHUNK, CHUNK_CR, CHUNK_END_LF, LAST_CR, LAST_LF, END, FAILED,
+        METHOD, TARGET, VERSION, ANSWER_VERSION, STATUS, REASON, LINE_LF, FIELD, NAME, BLANK, VALUE, VALUE_LF, HEAD_LF,
+        BODY, UNTIL_CLOSE, CHUNK_SIZE, CHUNK_LF, CHUNK, CHUNK_CR, CHUNK_END_LF, LAST_CR, TRAILER, TRAILER_LF, LAST_LF, END, FAILED,
 };
 
 /* Fields that may come once: two programs would choose differently between two of them. Some are read here. */
@@ -71,8 +73,11 @@ void http_parser_done(struct http_parser *p)
 
 void http_parser_reset(struct http_parser *p)
 {
+        enum http_kind kind = p->kind;
+
         http_parser_done(p);
         http_parser_init(p);
+        p->kind = kind;
 }
 
 bool http_parser_has_begun(const struct http_parser *p)
@@ -97,7 +102,8 @@ static bool reserve(struct http_parser *p, size_t size)
                         return false;
         }
         struct http_message *m = p->message;
-        size_t most = HTTP_METHOD_MAX + HTTP_TARGET_MAX + HTTP_FIELDS_BYTES_MAX + 4; /* and their NULs */
+        size_t most = p->kind == HTTP_ANSWER ? HTTP_REASON_MAX + HTTP_ANSWER_FIELDS_BYTES_MAX + 4
+                                             : HTTP_METHOD_MAX + HTTP_TARGET_MAX + HTTP_FIELDS_BYTES_MAX + 4; /* and their NULs */
         size_t need = MIN(m->size + size, most), twice = MIN(2 * (size_t)m->allocated, most), grown = MAX(need, twice);
 
         if (need <= m->allocated)
@@ -126,6 +132,49 @@ static void keep_end(struct http_parser *p)
 {
         keep(p, '\0');
         p->mark = (uint16_t)p->message->size;
+}
+
+/* "HTTP/1.1 200 and why": the reason may be empty, and then the blank before it, too. */
+static enum http_step read_status_line(struct http_parser *p, char c)
+{
+        static const char expected[] = "HTTP/1.";
+        uint32_t i = p->count++;
+
+        if (p->state == ANSWER_VERSION) {
+                if (i < 7 ? c != expected[i] : i == 7 ? c != '0' && c != '1' : c != ' ')
+                        return fail(p, 502, "it does not begin with a version of HTTP/1");
+                if (i == 7)
+                        p->message->version = c == '1' ? 11 : 10;
+                else if (i == 8) {
+                        p->count = 0;
+                        p->state = STATUS;
+                }
+                return HTTP_MORE;
+        }
+        if (p->state == STATUS && i < 3) {
+                if (c < '0' || c > '9')
+                        return fail(p, 502, "its status is no number");
+                p->message->status = (uint16_t)(p->message->status * 10 + (c - '0'));
+                return HTTP_MORE;
+        }
+        if (c == '\r') {
+                p->message->reason = p->mark;
+                keep_end(p);
+                p->state = LINE_LF;
+                return HTTP_MORE;
+        }
+        if (p->state == STATUS) {
+                if (c != ' ')
+                        return fail(p, 502, "its status is no number");
+                p->state = REASON;
+                return HTTP_MORE;
+        }
+        if (!(class_of[(unsigned char)c] & IS_VALUE))
+                return fail(p, 502, "its first line has a control character");
+        if (i > HTTP_REASON_MAX)
+                return fail(p, 502, "its first line is too long");
+        keep(p, c);
+        return HTTP_MORE;
 }
 
 static enum http_step read_version(struct http_parser *p, char c)
@@ -171,6 +220,8 @@ static enum http_step name_ends(struct http_parser *p)
         for (size_t i = 0; i < ARRAY_SIZE(known_fields); i++)
                 if (strcasecmp(name, known_fields[i].name) == 0)
                         p->known = (unsigned char)known_fields[i].known;
+        if (p->kind == HTTP_ANSWER && p->known != LENGTH && p->known != ENCODING && p->known != CONNECTION)
+                p->known = OTHER;
         if (p->known && p->known < ONCE_MAX) {
                 if (p->seen & 1u << p->known)
                         return fail(p, 400, "a header field came twice that may come once");
@@ -200,7 +251,7 @@ static enum http_step value_ends(struct http_parser *p)
                         return fail(p, 400, "Content-Length is no number");
                 m->has_length = true;
         } else if (p->known == ENCODING) {
-                if (strcmp(value, "chunked") != 0)
+                if (p->kind == HTTP_ANSWER ? strcasecmp(value, "chunked") != 0 : strcmp(value, "chunked") != 0)
                         return fail(p, 400, "Transfer-Encoding is not \"chunked\"");
                 m->chunked = true;
         } else if (p->known == EXPECT && m->version == 11) {
@@ -213,6 +264,26 @@ static enum http_step value_ends(struct http_parser *p)
         return HTTP_MORE;
 }
 
+/* How the end of an answer's body is known (RFC 9112 6.3). */
+static enum http_step answer_ends(struct http_parser *p)
+{
+        struct http_message *m = p->message;
+
+        if (m->status < 100 || m->status > 599)
+                return fail(p, 502, "its status is none of an answer");
+        p->left = m->content_length;
+        p->count = 0;
+        if (p->no_body || m->status < 200 || m->status == 204 || m->status == 304) {
+                p->state = END;
+        } else if (m->chunked || m->has_length) {
+                p->state = m->chunked ? CHUNK_SIZE : p->left > 0 ? BODY : END;
+        } else {
+                m->until_close = m->close = true;
+                p->state = UNTIL_CLOSE;
+        }
+        return HTTP_HEAD;
+}
+
 static enum http_step head_ends(struct http_parser *p)
 {
         struct http_message *m = p->message;
@@ -221,10 +292,12 @@ static enum http_step head_ends(struct http_parser *p)
                 return fail(p, 400, "both Content-Length and Transfer-Encoding say where the body ends");
         if (m->chunked && m->version == 10)
                 return fail(p, 400, "HTTP/1.0 has no Transfer-Encoding");
-        if (!(p->seen & 1u << HOST) && m->version == 11)
-                return fail(p, 400, "there is no Host");
         if (m->version == 10)
                 m->close = true;
+        if (p->kind == HTTP_ANSWER)
+                return answer_ends(p);
+        if (!(p->seen & 1u << HOST) && m->version == 11)
+                return fail(p, 400, "there is no Host");
         p->left = m->content_length;
         p->count = 0;
         p->state = m->chunked ? CHUNK_SIZE : p->left > 0 ? BODY : END;
@@ -263,7 +336,7 @@ static enum http_step read_value(struct http_parser *p, char c)
 
 static enum http_step read_fields(struct http_parser *p, char c)
 {
-        if (++p->count > HTTP_FIELDS_BYTES_MAX)
+        if (++p->count > (p->kind == HTTP_ANSWER ? HTTP_ANSWER_FIELDS_BYTES_MAX : HTTP_FIELDS_BYTES_MAX))
                 return fail(p, 431, "the header fields are too long");
         switch (p->state) {
         case FIELD:
@@ -315,9 +388,10 @@ static enum http_step read_request_line(struct http_parser *p, char c)
                         p->state = VERSION;
                         return HTTP_MORE;
                 }
-                if (p->count == 0 && c != '/')
+                if (p->kind == HTTP_REQUEST && p->count == 0 && c != '/')
                         return fail(p, 400, "the target does not begin with a slash");
-                if (!(class_of[(unsigned char)c] & IS_TARGET))
+                /* Addresses of IPv6 have brackets, and so has the query of many a client. */
+                if (!(class_of[(unsigned char)c] & IS_TARGET) && (p->kind == HTTP_REQUEST || (c != '[' && c != ']')))
                         return fail(p, 400, "the target has a character that must be percent-encoded");
                 if (++p->count > HTTP_TARGET_MAX)
                         return fail(p, 414, "the target is too long");
@@ -325,6 +399,10 @@ static enum http_step read_request_line(struct http_parser *p, char c)
                 return HTTP_MORE;
         case VERSION:
                 return read_version(p, c);
+        case ANSWER_VERSION:
+        case STATUS:
+        case REASON:
+                return read_status_line(p, c);
         case LINE_LF:
                 if (c != '\n')
                         return fail(p, 400, "a carriage return that ends no line");
@@ -366,12 +444,30 @@ static enum http_step read_chunk_size(struct http_parser *p, char c)
         return HTTP_MORE;
 }
 
+/* Fields behind a body; nobody looks at them. */
+static enum http_step read_trailer(struct http_parser *p, char c)
+{
+        unsigned char wanted = p->state == LAST_CR ? IS_TOKEN : IS_VALUE;
+
+        if (++p->count > HTTP_ANSWER_FIELDS_BYTES_MAX)
+                return fail(p, 431, "its trailers are too long");
+        if (c == '\r' && p->state == TRAILER)
+                p->state = TRAILER_LF;
+        else if (class_of[(unsigned char)c] & wanted)
+                p->state = TRAILER;
+        else
+                return fail(p, 400, "a trailer has a control character");
+        return HTTP_MORE;
+}
+
 static enum http_step read_chunk_line(struct http_parser *p, char c)
 {
-        bool lf = p->state == CHUNK_LF || p->state == CHUNK_END_LF || p->state == LAST_LF;
+        bool lf = p->state == CHUNK_LF || p->state == CHUNK_END_LF || p->state == TRAILER_LF || p->state == LAST_LF;
 
         if (p->state == CHUNK_SIZE)
                 return read_chunk_size(p, c);
+        if (p->kind == HTTP_ANSWER && (p->state == TRAILER || (p->state == LAST_CR && c != '\r' && c != '\n')))
+                return read_trailer(p, c);
         if (p->state == LAST_CR && c != '\r')
                 return fail(p, 400, c == '\n' ? "a line ends without a carriage return" : "trailers are not read here");
         if (c != (lf ? '\n' : '\r'))
@@ -388,6 +484,9 @@ static enum http_step read_chunk_line(struct http_parser *p, char c)
                 p->left = 0;
                 p->state = CHUNK_SIZE;
                 break;
+        case TRAILER_LF:
+                p->state = LAST_CR;
+                break;
         case LAST_CR:
                 p->state = LAST_LF;
                 break;
@@ -400,13 +499,15 @@ static enum http_step read_chunk_line(struct http_parser *p, char c)
 
 static enum http_step read_piece(struct http_parser *p, const char *bytes, size_t size, size_t *ret_used, const char **ret_piece, size_t *ret_size)
 {
-        size_t n = (size_t)MIN((uint64_t)size, p->left);
+        size_t n = p->state == UNTIL_CLOSE ? size : (size_t)MIN((uint64_t)size, p->left);
 
         *ret_piece = bytes;
         *ret_size = n;
         *ret_used += n;
-        p->left -= n;
         p->body_bytes += n;
+        if (p->state == UNTIL_CLOSE)
+                return HTTP_BODY;
+        p->left -= n;
         if (p->left == 0)
                 p->state = p->state == CHUNK ? CHUNK_CR : END;
         return HTTP_BODY;
@@ -425,8 +526,10 @@ enum http_step http_parser_feed(struct http_parser *p, const char *bytes, size_t
                 return fail(p, 413, "the body is too large");
         if (p->state < BODY && size > 0 && !reserve(p, size))
                 return fail(p, 500, "there is no memory for the head");
+        if (p->kind == HTTP_ANSWER && p->state == METHOD && size > 0)
+                p->state = ANSWER_VERSION;
         while (*ret_used < size) {
-                if (p->state == BODY || p->state == CHUNK)
+                if (p->state == BODY || p->state == CHUNK || p->state == UNTIL_CLOSE)
                         return read_piece(p, bytes + *ret_used, size - *ret_used, ret_used, ret_piece, ret_piece_size);
                 char c = bytes[(*ret_used)++];
                 enum http_step step = p->state < BODY ? read_request_line(p, c) : read_chunk_line(p, c);
@@ -436,4 +539,11 @@ enum http_step http_parser_feed(struct http_parser *p, const char *bytes, size_t
                         return HTTP_END;
         }
         return HTTP_MORE;
+}
+
+bool http_parser_close(struct http_parser *p)
+{
+        if (p->state == UNTIL_CLOSE)
+                p->state = END;
+        return p->state == END;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests of HTTP/1.1, strictly: what two programs could read in two ways is refused (docs/design/http.md).
+ * Requests of HTTP/1.1, strictly: what two programs could read in two ways is refused (docs/design/http.md). And what a proxy reads: requests
+ * with targets of every form, and answers.
  * It is given bytes as they come and looks at each of them once; where they were cut changes nothing. */
 #ifndef HTTP_PARSER_H
 #define HTTP_PARSER_H
@@ -15,7 +16,15 @@ enum http_step {
         HTTP_FAILED, /* status and why say it; the connection is of no use any more */
 };
 
+enum http_kind {
+        HTTP_REQUEST,       /* its target begins with a slash */
+        HTTP_PROXY_REQUEST, /* any form of target: who reads it looks closer */
+        HTTP_ANSWER,        /* an upstream's; trailers are read and dropped */
+};
+
 struct http_parser {
+        enum http_kind kind; /* set after http_parser_init(); a reset keeps it */
+        bool no_body;        /* HTTP_ANSWER, set before the first byte: it answers HEAD */
         struct http_message *message; /* of the request that is being read; NULL: none. May be taken after HTTP_HEAD */
         uint64_t body_max;            /* of the body; HTTP_FAILED with 413 above it */
         uint64_t body_bytes;          /* of it, that came */
@@ -33,13 +42,16 @@ struct http_parser {
 
 void http_parser_init(struct http_parser *p);
 void http_parser_done(struct http_parser *p);
-/* For the next request of the connection. */
+/* For the next message of the connection. */
 void http_parser_reset(struct http_parser *p);
 
-/* Whether a byte of a request has come. */
+/* Whether a byte of a message has come. */
 bool http_parser_has_begun(const struct http_parser *p);
 
 /* *ret_used: how many bytes it is done with. HTTP_BODY: piece and its size lie in them. */
 enum http_step http_parser_feed(struct http_parser *p, const char *bytes, size_t size, size_t *ret_used, const char **ret_piece, size_t *ret_piece_size);
+
+/* HTTP_ANSWER: the connection was closed. Whether that is the end of the message. */
+bool http_parser_close(struct http_parser *p);
 
 #endif

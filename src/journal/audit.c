@@ -134,6 +134,14 @@ int journal_audit_add(struct journal *j, const char *tenant, const char *token, 
         return journal_write(j, &record_step, &record, err);
 }
 
+int journal_session_note(struct journal *j, const char *session, const char *tenant, const char *token, const char *trust, const char *action, const char *json, gb_error *err)
+{
+        struct record record = {
+                .row = {.at_usec = journal_now(), .tenant = tenant, .token = token, .action = action, .session = session, .trust = trust, .more = json}};
+
+        return journal_write(j, &record_step, &record, err);
+}
+
 int journal_audit_once(struct journal *j, const char *mark, uint64_t at_usec, const char *tenant, const char *token, const char *action, const char *json,
                        gb_error *err)
 {

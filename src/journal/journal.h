@@ -152,17 +152,20 @@ struct journal_session {
 /* As journal_run_begin(): before the session is made. */
 int journal_session_begin(struct journal *j, const struct journal_session *s, const struct journal_key *key, char ret_id[static JOURNAL_ID_MAX],
                           gb_error *err);
-int journal_session_end(struct journal *j, const char *id, const char *why, gb_error *err);
+/* network: for the audit, a JSON object of what it has sent while no run was there; NULL: nothing. */
+int journal_session_end(struct journal *j, const char *id, const char *why, const char *network, gb_error *err);
 int journal_session_get(struct journal *j, const char *tenant, const char *id, struct journal_session *ret, gb_error *err);
 
 /* ---- audit ---- */
 
 /* Each record as JSON text: {"at", "tenant", "token", "action": "run", "run", "session", "language", "code_sha256", "trust", "verdict", "peaks",
- * "controls", ...}; also of "session.create", "session.end", "token.create", "token.revoke". */
+ * "controls", ...}; also of "session.create", "session.network", "session.end", "token.create", "token.revoke". */
 typedef int journal_audit_function(void *data, uint64_t cursor, const char *json);
 int journal_audit(struct journal *j, const struct journal_query *q, journal_audit_function *f, void *data, uint64_t *ret_next, gb_error *err);
 /* json: an object with more keys, or NULL. Runs and sessions have theirs already, from the functions above. */
 int journal_audit_add(struct journal *j, const char *tenant, const char *token, const char *action, const char *json, gb_error *err);
+/* The same about a session that lives. */
+int journal_session_note(struct journal *j, const char *session, const char *tenant, const char *token, const char *trust, const char *action, const char *json, gb_error *err);
 /* The same at most once for each mark, for what another process did and nobody told: 1 when it was written, 0 when it is known. */
 int journal_audit_once(struct journal *j, const char *mark, uint64_t at_usec, const char *tenant, const char *token, const char *action, const char *json,
                        gb_error *err);

@@ -87,7 +87,7 @@ static int settle_sessions(struct journal *j, uint64_t now)
                 statement_done(s);
                 if (r != SQLITE_ROW)
                         return r == SQLITE_DONE ? SQLITE_OK : r;
-                r = journal_session_write_end(j, &session, "lost", now);
+                r = journal_session_write_end(j, &session, "lost", NULL, now);
                 if (r != SQLITE_OK)
                         return r;
         }

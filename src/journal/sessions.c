@@ -83,18 +83,22 @@ static int get_session(struct database *d, const char *id, struct journal_sessio
         return r;
 }
 
-int journal_session_write_end(struct journal *j, const struct journal_session *session, const char *why, uint64_t ended_usec)
+int journal_session_write_end(struct journal *j, const struct journal_session *session, const char *why, const char *network, uint64_t ended_usec)
 {
-        char more[64];
+        _cleanup_free_ char *more = NULL;
         struct audit_row row = {
                 .at_usec = ended_usec, .tenant = session->tenant, .token = session->token, .action = "session.end", .session = session->id,
-                .trust = session->trust, .more = more,
+                .trust = session->trust,
         };
         _cleanup_statement_ sqlite3_stmt *s = database_statement(&j->writer, ST_SESSION_END);
 
         if (!s)
                 return sqlite3_extended_errcode(j->writer.db);
-        snprintf(more, sizeof(more), "{\"end\":\"%.*s\"}", (int)strspn(why, "abcdefghijklmnopqrstuvwxyz_"), why);
+        if (asprintf(&more, "{\"end\":\"%.*s\"%s%s}", (int)strspn(why, "abcdefghijklmnopqrstuvwxyz_"), why, network ? ",\"network\":" : "", network ? network : "") < 0) {
+                more = NULL;
+                return SQLITE_NOMEM;
+        }
+        row.more = more;
         statement_bind_text(s, 1, session->id);
         statement_bind_u64(s, 2, ended_usec);
         statement_bind_text(s, 3, why);
@@ -105,7 +109,7 @@ int journal_session_write_end(struct journal *j, const struct journal_session *s
 }
 
 struct session_end {
-        const char *id, *why;
+        const char *id, *why, *network;
         bool found;
 };
 
@@ -120,13 +124,13 @@ static int write_end(struct journal *j, void *args)
                 return r == SQLITE_DONE ? SQLITE_OK : r;
         if (session.ended_usec > 0)
                 return SQLITE_OK; /* the first reason stays */
-        return journal_session_write_end(j, &session, end->why, journal_now());
+        return journal_session_write_end(j, &session, end->why, end->network, journal_now());
 }
 
-int journal_session_end(struct journal *j, const char *id, const char *why, gb_error *err)
+int journal_session_end(struct journal *j, const char *id, const char *why, const char *network, gb_error *err)
 {
         static const struct journal_step step = {write_end, NULL, "journal the end of a session", true};
-        struct session_end end = {.id = id, .why = why};
+        struct session_end end = {.id = id, .why = why, .network = network};
 
         int e = journal_write(j, &step, &end, err);
         if (e == 0 && !end.found)

@@ -231,7 +231,8 @@ int journal_restart_log(struct journal *j, bool shrink);
 /* ---- sessions.c ---- */
 
 void journal_session_from_row(sqlite3_stmt *statement, struct journal_session *ret);
-int journal_session_write_end(struct journal *j, const struct journal_session *session, const char *why, uint64_t ended_usec); /* in a transaction */
+int journal_session_write_end(struct journal *j, const struct journal_session *session, const char *why, const char *network,
+                              uint64_t ended_usec); /* in a transaction; network: journal_session_end() */
 
 /* ---- runs.c, query.c ---- */
 

@@ -269,11 +269,11 @@ static void test_keys_of_sessions(void **state)
         assert_string_equal(got.template, "python");
         assert_true(journal_session_get(j, "b", "5e55", &got, &err) < 0);
         assert_int_equal(err.code, GB_E_NOT_FOUND);
-        assert_ok(journal_session_end(j, "5e55", "deleted", &err), &err);
-        assert_ok(journal_session_end(j, "5e55", "expired", &err), &err); /* the first stays */
+        assert_ok(journal_session_end(j, "5e55", "deleted", NULL, &err), &err);
+        assert_ok(journal_session_end(j, "5e55", "expired", NULL, &err), &err); /* the first stays */
         assert_ok(journal_session_get(j, NULL, "5e55", &got, &err), &err);
         assert_string_equal(got.end, "deleted");
-        assert_true(journal_session_end(j, "5e56", "deleted", &err) < 0);
+        assert_true(journal_session_end(j, "5e56", "deleted", NULL, &err) < 0);
 }
 
 /* ---- lists ---- */
@@ -448,7 +448,7 @@ static void test_audit(void **state)
 
         whole(j, "a", 1);
         assert_int_equal(journal_session_begin(j, &session, NULL, id, &err), 0);
-        assert_ok(journal_session_end(j, "5e55", "idle", &err), &err);
+        assert_ok(journal_session_end(j, "5e55", "idle", "{\"requests\":2}", &err), &err);
         assert_ok(journal_audit_add(j, "b", "tok", "thing", "{\"tenant\":\"forged\",\"more\":[1]}", &err), &err);
         assert_int_equal(journal_audit_once(j, "m", 7, "b", NULL, "token.create", NULL, &err), 1);
         assert_int_equal(journal_audit_once(j, "m", 7, "b", NULL, "token.create", NULL, &err), 0);
@@ -463,6 +463,7 @@ static void test_audit(void **state)
         assert_non_null(strstr(r.text[4], "\"controls\":[{\"name\":\"seccomp\"}]"));
         assert_non_null(strstr(r.text[3], "\"action\":\"session.create\""));
         assert_non_null(strstr(r.text[2], "\"end\":\"idle\""));
+        assert_non_null(strstr(r.text[2], "\"network\":{\"requests\":2}"));
         assert_non_null(strstr(r.text[1], "\"tenant\":\"b\"")); /* what a record says for itself cannot be overwritten */
         assert_non_null(strstr(r.text[1], "\"more\":[1]"));
         assert_non_null(strstr(r.text[0], "\"at\":\"1970-01-01T00:00:00.000007Z\""));

@@ -251,7 +251,7 @@ static void test_audit(void **state)
         for (unsigned i = 0; i < 100; i++) {
                 snprintf(session.id, sizeof(session.id), "5e55%u", i);
                 assert_int_equal(journal_session_begin(j, &session, NULL, id, &err), 0);
-                assert_ok(journal_session_end(j, id, "deleted", &err), &err);
+                assert_ok(journal_session_end(j, id, "deleted", NULL, &err), &err);
         }
         for (int i = 0; i < 3; i++)
                 tidy(j);

@@ -18,7 +18,8 @@ static struct policy copy_values(const struct policy *p)
         memset(values.secrets, 0, sizeof(values.secrets));
         memset(values.rules, 0, sizeof(values.rules));
         memset(values.imports, 0, sizeof(values.imports));
-        values.n_mounts = values.n_env = values.n_secrets = values.n_rules = values.n_imports = 0;
+        values.network_allow = NULL;
+        values.n_mounts = values.n_env = values.n_secrets = values.n_rules = values.n_imports = values.n_network_allow = 0;
         return values;
 }
 

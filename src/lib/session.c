@@ -4,6 +4,7 @@
 #include "lib/session.h"
 
 #include "engine/context.h"
+#include "engine/network.h"
 #include "image/choose.h"
 #include "policy/template.h"
 
@@ -178,6 +179,21 @@ int gb_context_restart(gb_context *context, gb_error *err)
 int gb_context_interrupt(gb_context *context, gb_error *err)
 {
         return context ? context_interrupt(engine_context(context), err) : refuse_null("gb_context_interrupt", err);
+}
+
+int gb_session_set_network(gb_session *session, const gb_policy *policy, gb_error *err)
+{
+        return session_network_change(session->session, policy->policy, err);
+}
+
+char *gb_session_network_json(gb_session *session)
+{
+        _cleanup_free_ struct ledger_copy *ledger = session_network_ledger(session->session);
+        json_t *o = ledger ? network_ledger_to_json(ledger, SIZE_MAX) : NULL;
+        char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+        json_decref(o);
+        return text;
 }
 
 char *gb_session_contexts_json(gb_session *session)

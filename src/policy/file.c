@@ -11,6 +11,7 @@
 #include "base/quote.h"
 #include "base/document.h"
 #include "policy/list.h"
+#include "policy/network.h"
 #include "policy/option.h"
 
 #include <errno.h>
@@ -191,6 +192,40 @@ static int read_imports(struct reader *rd, const struct place *at)
         return 0;
 }
 
+static int read_allow(struct reader *rd, const struct place *at)
+{
+        const json_t *list = place_value(at);
+
+        if (!json_is_array(list))
+                return place_error(at, NULL, rd->err, "%s; allowed: a list of rules, such as [pypi.org:443, \"*.a.com\", python-packages], [] for none", place_kind(at));
+        network_allow_clear(rd->policy);
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                struct place item = {rd->doc, list, NULL, i};
+
+                if (network_allow_add_json(rd->policy, json_array_get(list, i), true, rd->err) < 0)
+                        return place_fail(&item, "network_allow", rd->err);
+        }
+        return 0;
+}
+
+static int read_ranges(struct reader *rd, const struct place *at)
+{
+        const json_t *list = place_value(at);
+
+        if (!json_is_array(list))
+                return place_error(at, NULL, rd->err, "%s; allowed: a list of ranges of addresses, such as [10.1.2.0/24]", place_kind(at));
+        rd->policy->n_network_ranges = 0;
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                struct place item = {rd->doc, list, NULL, i};
+
+                if (!place_text(&item))
+                        return place_error(&item, "network_ranges", rd->err, "%s; allowed: ranges of addresses, such as 10.1.2.0/24", place_kind(&item));
+                if (network_range_add_text(rd->policy, place_text(&item), rd->err) < 0)
+                        return place_fail(&item, "network_ranges", rd->err);
+        }
+        return 0;
+}
+
 static const struct special specials[] = {
         {"cap_drop", read_cap_drop, false},
         {"security_opt", read_security_opt, false},
@@ -199,6 +234,8 @@ static const struct special specials[] = {
         {"allow_weaker", read_allow_weaker, false},
         {"guard_rules", read_rules, false},
         {"guard_imports", read_imports, false},
+        {"network_allow", read_allow, false},
+        {"network_ranges", read_ranges, false},
         {"default_trust", NULL, true},
         {"trust_levels", NULL, true},
 };

@@ -9,8 +9,10 @@
 #include <jansson.h>
 
 #define NETWORK_CA_PATH SECRETS_DIR "/glovebox-ca.pem" /* in the box: the certificates that its programs trust, with the one of the session */
+#define NETWORK_PROXY_PORT 3128 /* in the box, on 127.0.0.1 */
 
-/* "HOST[:PORT,PORT-PORT]", "https://HOST[:PORTS]", "http://HOST[:PORTS][/PREFIX]", "tcp://HOST:PORTS", or the name of a preset, which adds its rules. HOST: a.com, *.a.com, *,
+/* "HOST[:PORT,PORT-PORT]", "https://HOST[:PORTS]", "http://HOST[:PORTS][/PREFIX]", "tcp://HOST:PORTS", or the name of a preset, which adds its rules. With http
+ * methods may stand in front: "GET,HEAD http://HOST". HOST: a.com, *.a.com, *,
  * 1.2.3.4, [::1]. Without a port: 443 (https), 80 (http); without a scheme: http when the only port is 80, https otherwise. */
 int network_allow_add_text(struct policy *p, const char *text, gb_error *err);
 /* A text as above, or {"host", "ports", "protocol", "methods", "paths", "headers", "intercept"}. from_file: ${file:PATH} and ${env:NAME} in values of headers are
@@ -22,10 +24,14 @@ int network_range_add_text(struct policy *p, const char *text, gb_error *err);
 /* Whether what a asks for is within what b lets pass: each of its rules is covered by one of b's (headers of a: only those of that rule), ranges and budgets are no more.
  * What is not is named in err. */
 int network_is_within(const struct policy *a, const struct policy *b, gb_error *err);
+/* The same, after each rule of a has taken what it leaves open (methods, paths, headers, intercept) from the first of b's that it is then within. For callers who do not know
+ * the values of headers. */
+int network_narrow(struct policy *a, const struct policy *b, gb_error *err);
 /* Names of secrets that rules of this policy use: they stay outside of the box. */
 bool network_uses_secret(const struct policy *p, const char *name);
 /* Whether a rule ends TLS in the proxy. */
 bool network_intercepts(const struct policy *p);
+/* The secrets that rules use are there. Not for policy_validate(): a file is good before anybody has given a secret. */
 int network_check(const struct policy *p, gb_error *err);
 /* One rule as JSON, without the values of its headers. */
 json_t *network_rule_to_json(const struct network_rule *r);

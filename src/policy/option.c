@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/quote.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -50,7 +51,13 @@ const struct policy_option policy_options[] = {
         ROW("read_only", "read-only", "GLOVEBOX_READ_ONLY", OPTION_BOOL, read_only, 0, 1,
             "true", "BOOL", "the root file system cannot be written to")
         ROW("network_mode", "network", "GLOVEBOX_NETWORK", OPTION_NETWORK, network_mode, NETWORK_NONE, NETWORK_HOST,
-            "none", "MODE", "no network at all, or the host's")
+            "none", "MODE", "no network at all, only what network_allow lists, or the host's")
+        ROW("network_bytes", "network-bytes", "GLOVEBOX_NETWORK_BYTES", OPTION_SIZE, network_bytes, 0, 1024 * TIB,
+            NO_LIMIT, "SIZE", "bytes that a session may send and receive, of an allowlist")
+        ROW("network_requests", "network-requests", "GLOVEBOX_NETWORK_REQUESTS", OPTION_COUNT, network_requests, 0, 1000000000000,
+            NO_LIMIT, "N", "connections and requests that a session may make, of an allowlist")
+        ROW("network_connections", "network-connections", "GLOVEBOX_NETWORK_CONNECTIONS", OPTION_COUNT, network_connections, 1, 4096,
+            "64", "N", "connections at one time, of an allowlist")
         ROW("guard", "guard", "GLOVEBOX_GUARD", OPTION_WATCH, guard, WATCH_OFF, WATCH_STRICT,
             "on", "MODE", "look at code before it runs: off, on, or strict, where a warning refuses it")
         ROW("scrub", "scrub", "GLOVEBOX_SCRUB", OPTION_WATCH, scrub, WATCH_OFF, WATCH_STRICT,
@@ -85,10 +92,12 @@ static int parse_bool(const char *text, uint64_t *ret)
 
 static int parse_network(const char *text, uint64_t *ret)
 {
-        if (strcmp(text, "none") != 0 && strcmp(text, "host") != 0)
-                return -EINVAL;
-        *ret = text[0] == 'n' ? NETWORK_NONE : NETWORK_HOST;
-        return 0;
+        for (uint64_t i = NETWORK_NONE; i <= NETWORK_HOST; i++)
+                if (strcmp(text, network_mode_name((enum network_mode)i)) == 0) {
+                        *ret = i;
+                        return 0;
+                }
+        return -EINVAL;
 }
 
 static int parse_backend(const char *text, uint64_t *ret)
@@ -137,8 +146,7 @@ static char *format_bool(uint64_t value, char buf[static FORMAT_MAX])
 
 static char *format_network(uint64_t value, char buf[static FORMAT_MAX])
 {
-        strcpy(buf, value == NETWORK_NONE ? "none" : "host");
-        return buf;
+        return strcpy(buf, network_mode_name((enum network_mode)value));
 }
 
 const char *backend_kind_name(enum backend_kind kind)
@@ -271,7 +279,7 @@ bool policy_option_is_word(const struct policy_option *o)
 
 const char *policy_option_words(const struct policy_option *o)
 {
-        return o->type == OPTION_NETWORK ? "none host" : o->type == OPTION_BACKEND ? "native docker" : o->type == OPTION_WATCH ? "off on strict" : NULL;
+        return o->type == OPTION_NETWORK ? "none allowlist host" : o->type == OPTION_BACKEND ? "native docker" : o->type == OPTION_WATCH ? "off on strict" : NULL;
 }
 
 const struct policy_option *policy_option_by_key(const char *key)
@@ -308,6 +316,8 @@ char *policy_option_range(const struct policy_option *o, char buf[static POLICY_
         types[o->type].format(o->max, max);
         if (o->type == OPTION_WATCH)
                 snprintf(buf, POLICY_RANGE_MAX, "off, on or strict");
+        else if (o->type == OPTION_NETWORK)
+                snprintf(buf, POLICY_RANGE_MAX, "none, allowlist or host");
         else if (o->type == OPTION_BOOL)
                 snprintf(buf, POLICY_RANGE_MAX, "%s or %s", max, min);
         else if (policy_option_is_word(o))

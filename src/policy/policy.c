@@ -5,6 +5,7 @@
 #include "base/quote.h"
 #include "policy/file.h"
 #include "policy/list.h"
+#include "policy/network.h"
 #include "policy/option.h"
 
 #include <errno.h>
@@ -45,6 +46,8 @@ struct policy *policy_copy(const struct policy *p)
         memset(copy->imports, 0, sizeof(copy->imports));
         copy->n_mounts = copy->n_env = copy->n_rules = copy->n_imports = copy->n_secrets = 0;
         memset(copy->secrets, 0, sizeof(copy->secrets));
+        copy->network_allow = NULL;
+        copy->n_network_allow = 0;
         copy->trust = copy->runtime = copy->image = NULL;
         copy->origin = strdup(p->origin);
         if (copy->origin)
@@ -73,6 +76,7 @@ struct policy *policy_copy(const struct policy *p)
                 good = (copy->imports[copy->n_imports++] = strdup(p->imports[i]));
         for (size_t i = 0; good && i < p->n_secrets; i++)
                 good = policy_add_secret(copy, p->secrets[i].name, p->secrets[i].value, p->secrets[i].size, p->secrets[i].path, NULL) == 0;
+        good = good && network_allow_copy(copy, p) == 0;
         return good ? TAKE_PTR(copy) : NULL;
 }
 
@@ -85,6 +89,7 @@ void policy_free(struct policy *p)
         rules_clear(p);
         imports_clear(p);
         secrets_clear(p);
+        network_allow_clear(p);
         free(p->origin);
         free(p->trust);
         free(p->runtime);
@@ -105,9 +110,9 @@ int policy_check_timeout(const struct policy *p, gb_error *err)
 
 int policy_check_network(const struct policy *p, gb_error *err)
 {
-        if (p->network_mode == NETWORK_NONE || strcmp(p->trust, TRUST_UNTRUSTED) != 0)
+        if (p->network_mode != NETWORK_HOST || strcmp(p->trust, TRUST_UNTRUSTED) != 0)
                 return 0;
-        return error_set(err, GB_E_USAGE, EPERM, "\"host\" is refused at trust level \"untrusted\"; allowed: none, or run at another trust level");
+        return error_set(err, GB_E_USAGE, EPERM, "\"host\" is refused at trust level \"untrusted\"; allowed: none, allowlist, or run at another trust level");
 }
 
 int policy_check_backend(const struct policy *p, gb_error *err)
@@ -153,6 +158,15 @@ static int set_weaker(struct policy *p, const char *value, gb_error *err)
         return r;
 }
 
+/* Who lists what may be reached wants that and nothing else. */
+static int set_allow(struct policy *p, const char *value, gb_error *err)
+{
+        int r = network_allow_add_text(p, value, err);
+        if (r == 0)
+                p->network_mode = NETWORK_ALLOWLIST;
+        return r;
+}
+
 int policy_set(struct policy *p, const char *key, const char *value, const char *what, gb_error *err)
 {
         const struct policy_option *o = policy_option_by_key(key);
@@ -168,6 +182,10 @@ int policy_set(struct policy *p, const char *key, const char *value, const char 
                 r = rule_add_text(p, value, err);
         else if (strcmp(key, "allow_weaker") == 0)
                 r = set_weaker(p, value, err);
+        else if (strcmp(key, "network_allow") == 0)
+                r = set_allow(p, value, err);
+        else if (strcmp(key, "network_ranges") == 0)
+                r = network_range_add_text(p, value, err);
         else
                 r = error_set(err, GB_E_USAGE, 0, "a policy has no key %s", quote(key).text);
         if (r < 0)

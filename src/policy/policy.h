@@ -36,7 +36,7 @@ struct policy_env {
         char *value;
 };
 
-/* Known to the code of one session, and to the scrubber; shown to nobody else. */
+/* Known to the code of one session, and to the scrubber; shown to nobody else. One that a rule of the network uses is not known to the code (network_uses_secret()). */
 struct policy_secret {
         char *name;  /* of the variable, and in the place of what was scrubbed */
         char *value; /* with a NUL behind it that is not counted */
@@ -153,7 +153,7 @@ DEFINE_CLEANUP(struct policy, policy_free)
 
 /* Sets one value from text, as a flag or an environment variable gives it: `key` is the
  * YAML key ("mem_limit"), `what` names the giver in errors ("--memory"). Lists (mounts, env,
- * guard_rules, allow_weaker) are added to. */
+ * guard_rules, allow_weaker, network_allow, network_ranges) are added to; a rule of network_allow makes the network an allowlist. */
 int policy_set(struct policy *p, const char *key, const char *value, const char *what, gb_error *err);
 
 /* guard_imports: the modules (NULL-terminated) take the place of those that are there. */
@@ -161,7 +161,7 @@ int policy_set_imports(struct policy *p, const char *const *modules, gb_error *e
 
 /* Adds a secret; a name that is there already gets the new value. path: where it lies in the box, below /run/secrets, or NULL: it is a variable. */
 int policy_add_secret(struct policy *p, const char *name, const void *value, size_t size, const char *path, gb_error *err);
-/* Whether one of them lies in a file. */
+/* Whether one of them lies in a file in the box. */
 bool policy_has_secret_files(const struct policy *p);
 /* Reads them from a file: lines NAME=VALUE as in a .env file, or (a file that begins with "{") a JSON object of names to values or {"value", "file"}. fd stays the
  * caller's; what names it in errors. */

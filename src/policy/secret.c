@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <string.h>
@@ -97,7 +98,7 @@ int policy_add_secret(struct policy *p, const char *name, const void *value, siz
 bool policy_has_secret_files(const struct policy *p)
 {
         for (size_t i = 0; i < p->n_secrets; i++)
-                if (p->secrets[i].path)
+                if (p->secrets[i].path && !network_uses_secret(p, p->secrets[i].name))
                         return true;
         return false;
 }

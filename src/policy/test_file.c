@@ -80,7 +80,8 @@ static void test_refused(void **state)
                 {"mem_limt: 1g\n", "x.yaml:1:1: unknown key \"mem_limt\"; did you mean \"mem_limit\"?"},
                 {"zebra: 1\n", "x.yaml:1:1: unknown key \"zebra\"; the keys here are: cpu_count, mem_limit, timeout, timeout_max, "
                                "cpu_time, pids_limit, tmp_size, disk_limit, inode_limit, output_limit, result_count, result_limit, nofile, read_only, "
-                               "network_mode, guard, scrub, warm, backend, runtime, image, cap_drop, security_opt, mounts, env, allow_weaker, guard_rules, guard_imports, default_trust, trust_levels"},
+                               "network_mode, network_bytes, network_requests, network_connections, guard, scrub, warm, backend, runtime, image, cap_drop, security_opt, mounts, env, "
+                               "allow_weaker, guard_rules, guard_imports, network_allow, network_ranges, default_trust, trust_levels"},
                 {"timeout: 5\nmem_limit: 0\n", "x.yaml:2:12: mem_limit: \"0\" is too small; allowed: 4m to 1t"},
                 {"mem_limit: 1.5g\n", "x.yaml:1:12: mem_limit: \"1.5g\" is not a size; allowed: 4m to 1t, such as 512m"},
                 {"mem_limit: [1]\n", "x.yaml:1:12: mem_limit: a list; allowed: 4m to 1t"},
@@ -93,7 +94,7 @@ static void test_refused(void **state)
                 {"timeout_max: 10\n", "x.yaml:1:14: timeout: 30s is above timeout_max, which is 10s at trust level \"standard\"; "
                                       "ask for less or raise timeout_max in the policy file"},
                 {"read_only: yes\n", "x.yaml:1:12: read_only: \"yes\" is not a yes or no; allowed: true or false"},
-                {"network_mode: bridge\n", "x.yaml:1:15: network_mode: \"bridge\" is not a network mode; allowed: none or host"},
+                {"network_mode: bridge\n", "x.yaml:1:15: network_mode: \"bridge\" is not a network mode; allowed: none, allowlist or host"},
                 {"backend: podman\n", "x.yaml:1:10: backend: \"podman\" is not a backend; allowed: native or docker"},
                 {"runtime: runsc\n", "x.yaml:1:10: runtime: \"runsc\" is a runtime of an engine, and the backend is native; "
                                      "use it with the backend docker, or the runtime \"default\""},
@@ -140,9 +141,9 @@ static void test_refused(void **state)
                                                             "ask for less or raise timeout_max in the policy file"},
                 {"trust_levels:\n  a:\n    trust_levels: {}\n", "x.yaml:3:19: trust_levels: stands only at the top level, not in a trust level"},
                 {"trust_levels:\n  untrusted:\n    network_mode: host\n",
-                 "x.yaml:3:19: network_mode: \"host\" is refused at trust level \"untrusted\"; allowed: none, or run at another trust level"},
+                 "x.yaml:3:19: network_mode: \"host\" is refused at trust level \"untrusted\"; allowed: none, allowlist, or run at another trust level"},
                 {"network_mode: host\ntrust_levels:\n  untrusted: {}\n",
-                 "x.yaml:1:15: network_mode: \"host\" is refused at trust level \"untrusted\"; allowed: none, or run at another trust level"},
+                 "x.yaml:1:15: network_mode: \"host\" is refused at trust level \"untrusted\"; allowed: none, allowlist, or run at another trust level"},
                 {"- a\n", "x.yaml:1:1: this file: a list; allowed: a mapping of keys"},
                 {"text\n", "x.yaml:1:1: this file: a value; allowed: a mapping of keys"},
                 {"timeout: 1\ntimeout: 2\n", "x.yaml:2:1: the key \"timeout\" stands here twice"},

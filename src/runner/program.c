@@ -54,11 +54,6 @@ static void check(int r, const char *what)
                 fail(GB_E_UNENFORCEABLE, -r, "cannot %s: %s", what, strerror(-r));
 }
 
-static int negative(int r)
-{
-        return r < 0 ? -errno : 0;
-}
-
 static void lock_in(struct program_layers layers)
 {
         check(privilege_new_keyring(), "make a session keyring");

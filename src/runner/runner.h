@@ -8,8 +8,15 @@
 #include "base/macro.h"
 #include "warden/protocol.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* What a system call has returned, as 0 or a negative errno. */
+static inline int negative(int r)
+{
+        return r < 0 ? -errno : 0;
+}
 
 /* Frames from inside the box to the warden, while nothing inside is hostile yet. (The socket dies
  * with the last exec before user code; what comes through it afterwards could only be a frame

@@ -17,7 +17,7 @@ static int wrong(const char *text, gb_error *err)
                          quote(text).text);
 }
 
-static int parse_unix(const char *text, const char *path, struct address *ret, gb_error *err)
+static int parse_unix(const char *text, const char *path, struct listen_address *ret, gb_error *err)
 {
         ret->un = (struct sockaddr_un){.sun_family = AF_UNIX};
         if (path[0] != '/' || path[1] == '\0' || path[strlen(path) - 1] == '/')
@@ -30,13 +30,13 @@ static int parse_unix(const char *text, const char *path, struct address *ret, g
         return 0;
 }
 
-int address_parse(const char *text, struct address *ret, gb_error *err)
+int listen_address_parse(const char *text, struct listen_address *ret, gb_error *err)
 {
         char host[INET6_ADDRSTRLEN];
         const char *colon = strrchr(text, ':');
         uint64_t port;
 
-        *ret = (struct address){0};
+        *ret = (struct listen_address){0};
         if (strncmp(text, "unix:", 5) == 0)
                 return parse_unix(text, text + 5, ret, err);
         if (!colon || parse_count(colon + 1, &port) < 0 || port > UINT16_MAX)
@@ -57,7 +57,7 @@ int address_parse(const char *text, struct address *ret, gb_error *err)
         return inet_pton(AF_INET, host, &ret->in.sin_addr) == 1 ? 0 : wrong(text, err);
 }
 
-bool address_is_local(const struct address *a)
+bool listen_address_is_local(const struct listen_address *a)
 {
         if (a->any.sa_family == AF_UNIX)
                 return true;
@@ -67,17 +67,17 @@ bool address_is_local(const struct address *a)
         return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
 }
 
-char *address_text(const struct address *a, char buf[static ADDRESS_TEXT_MAX])
+char *listen_address_text(const struct listen_address *a, char buf[static LISTEN_ADDRESS_TEXT_MAX])
 {
         char host[INET6_ADDRSTRLEN] = "";
 
         if (a->any.sa_family == AF_UNIX)
-                snprintf(buf, ADDRESS_TEXT_MAX, "unix:%s", a->un.sun_path);
+                snprintf(buf, LISTEN_ADDRESS_TEXT_MAX, "unix:%s", a->un.sun_path);
         else if (a->any.sa_family == AF_INET)
-                snprintf(buf, ADDRESS_TEXT_MAX, "%s:%u", inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof(host)), ntohs(a->in.sin_port));
+                snprintf(buf, LISTEN_ADDRESS_TEXT_MAX, "%s:%u", inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof(host)), ntohs(a->in.sin_port));
         else if (a->any.sa_family == AF_INET6)
-                snprintf(buf, ADDRESS_TEXT_MAX, "[%s]:%u", inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host)), ntohs(a->in6.sin6_port));
+                snprintf(buf, LISTEN_ADDRESS_TEXT_MAX, "[%s]:%u", inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host)), ntohs(a->in6.sin6_port));
         else
-                snprintf(buf, ADDRESS_TEXT_MAX, "an unknown kind of address");
+                snprintf(buf, LISTEN_ADDRESS_TEXT_MAX, "an unknown kind of address");
         return buf;
 }

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-struct address {
+struct listen_address {
         union {
                 struct sockaddr any;
                 struct sockaddr_un un;
@@ -22,11 +22,11 @@ struct address {
 };
 
 /* "unix:/absolute/path", "127.0.0.1:8080", "[::1]:8080"; port 0: any that is free. GB_E_USAGE. */
-int address_parse(const char *text, struct address *ret, gb_error *err);
+int listen_address_parse(const char *text, struct listen_address *ret, gb_error *err);
 /* Only processes of this machine reach it: a unix socket, or a loopback address. */
-bool address_is_local(const struct address *a);
+bool listen_address_is_local(const struct listen_address *a);
 /* The same form again. */
-#define ADDRESS_TEXT_MAX 128
-char *address_text(const struct address *a, char buf[static ADDRESS_TEXT_MAX]);
+#define LISTEN_ADDRESS_TEXT_MAX 128
+char *listen_address_text(const struct listen_address *a, char buf[static LISTEN_ADDRESS_TEXT_MAX]);
 
 #endif

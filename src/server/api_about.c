@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "engine/result.h"
 #include "engine/warm.h"
+#include "policy/network.h"
 #include "server/commands.h"
 #include "server/live.h"
 #include "server/metrics.h"
@@ -94,7 +95,7 @@ void api_info(struct request *r)
 static json_t *policy_to_json(const struct policy *p)
 {
         return json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:s, s:b, s:s, s:s, s:b}", "trust", p->trust, "backend", backend_for(p)->name, "runtime", p->runtime, "image",
-                         p->image, "limits", policy_limits_to_json(p), "network", p->network_mode == NETWORK_HOST ? "host" : "none", "read_only", p->read_only,
+                         p->image, "limits", policy_limits_to_json(p), "network", network_mode_name(p->network_mode), "read_only", p->read_only,
                          "guard", watch_mode_name(p->guard), "scrub", watch_mode_name(p->scrub), "warm", p->warm);
 }
 

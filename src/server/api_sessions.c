@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/utf8.h"
+#include "policy/network.h"
 #include "server/fields.h"
 #include "server/idempotency.h"
 #include "server/reply.h"
@@ -37,7 +38,7 @@ static json_t *seconds(uint64_t usec)
 
 static json_t *policy_to_json(const struct policy *p)
 {
-        return json_pack("{s:s, s:s, s:b, s:s, s:s, s:o}", "trust", p->trust, "network", p->network_mode == NETWORK_HOST ? "host" : "none", "read_only",
+        return json_pack("{s:s, s:s, s:b, s:s, s:s, s:o}", "trust", p->trust, "network", network_mode_name(p->network_mode), "read_only",
                          p->read_only, "guard", watch_mode_name(p->guard), "scrub", watch_mode_name(p->scrub), "limits", policy_limits_to_json(p));
 }
 

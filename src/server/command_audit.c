@@ -115,14 +115,14 @@ static const char *word(const json_t *record, const char *key)
 
 static void print_head(void)
 {
-        printf("%-19s  %-12s  %-8s  %-14s  %-8s  %-8s  %-10s  %-9s  %s\n", "TIME", "TENANT", "TOKEN", "ACTION", "RUN", "SESSION", "LANGUAGE", "VERDICT", "CODE");
+        printf("%-19s  %-12s  %-8s  %-15s  %-8s  %-8s  %-10s  %-9s  %s\n", "TIME", "TENANT", "TOKEN", "ACTION", "RUN", "SESSION", "LANGUAGE", "VERDICT", "CODE");
 }
 
 static void print_row(const json_t *record)
 {
         const char *verdict = json_is_true(json_object_get(record, "failed")) ? "(not run)" : word(record, "verdict");
 
-        printf("%.19s  %-12s  %-8s  %-14s  %-8.8s  %-8.8s  %-10s  %-9s  %.12s\n", word(record, "at"), quote_path(word(record, "tenant")).text, word(record, "token"),
+        printf("%.19s  %-12s  %-8s  %-15s  %-8.8s  %-8.8s  %-10s  %-9s  %.12s\n", word(record, "at"), quote_path(word(record, "tenant")).text, word(record, "token"),
                quote_path(word(record, "action")).text, word(record, "run"), word(record, "session"), quote_path(word(record, "language")).text, verdict,
                word(record, "code_sha256"));
 }

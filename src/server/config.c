@@ -218,9 +218,9 @@ static int apply_number(const struct config_row *row, struct server_config *c, c
 
 static int apply_listen(struct server_config *c, const char *text, gb_error *err)
 {
-        struct address address;
+        struct listen_address address;
 
-        int r = address_parse(text, &address, err);
+        int r = listen_address_parse(text, &address, err);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < c->n_listen; i++)
@@ -435,11 +435,11 @@ int server_config_check(const struct server_config *c, gb_error *err)
         if (!c->directory)
                 return error_set(err, GB_E_USAGE, EINVAL, STATE_UNKNOWN);
         for (size_t i = 0; i < c->n_listen; i++) {
-                struct address address;
-                int r = address_parse(c->listen[i].address, &address, err);
+                struct listen_address address;
+                int r = listen_address_parse(c->listen[i].address, &address, err);
                 if (r < 0)
                         return r;
-                if (!c->tokens && !address_is_local(&address))
+                if (!c->tokens && !listen_address_is_local(&address))
                         return error_set(err, GB_E_USAGE, EPERM, "%s can be reached by others, and without tokens everybody could run code here: "
                                          "switch tokens on, or listen at a loopback address or a unix socket", c->listen[i].address);
         }

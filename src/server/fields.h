@@ -49,6 +49,11 @@ int fields_guard_check(struct fields *f, const struct policy *level, const struc
 /* `guard_rules` and `guard_imports` of a policy. */
 int fields_guard_rules(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
 int fields_guard_imports(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
+/* `network_allow` and `network_ranges` of a policy; they take the place of those that are there. */
+int fields_network_allow(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
+int fields_network_ranges(struct fields *f, struct policy *p, gb_error *err);
+/* After all keys: what belongs together, and whether a caller from afar asks for no more than the level has. */
+int fields_network_check(struct fields *f, const struct caller *caller, const struct policy *level, struct policy *p, gb_error *err);
 /* `secrets`, into the policy. */
 int fields_secrets(struct fields *f, struct policy *p, gb_error *err);
 /* Wipes their values in a body that was read, good or not: it may live for as long as a run. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The policy of a request: that of a trust level of the server's file, with what the caller wants otherwise. Values take the same way as those of
- * flags: as text, through policy_set(). What reaches the host (mounts, its network), weakens a box, or looks at code less strictly is for callers through
- * the unix socket, who could do all that themselves. */
+ * flags: as text, through policy_set(). What reaches the host (mounts, its network), reaches more of the network than the level, weakens a box, or looks at code
+ * less strictly is for callers through the unix socket, who could do all that themselves. */
 #include "server/fields.h"
 
 #include "base/json.h"
@@ -124,7 +124,7 @@ static bool needs_local(const char *key, const json_t *value)
         const char *text = json_string_value(value);
 
         if (strcmp(key, "network_mode") == 0)
-                return !text || strcmp(text, "none") != 0;
+                return !text || (strcmp(text, "none") != 0 && strcmp(text, "allowlist") != 0);
         return strcmp(key, "mounts") == 0 || strcmp(key, "rootfs") == 0 || strcmp(key, "allow_weaker") == 0 ||
                (strcmp(key, "read_only") == 0 && json_is_false(value));
 }
@@ -145,6 +145,10 @@ static int set_key(struct fields *f, struct policy *p, const struct caller *call
                 return fields_guard_rules(f, p, value, err);
         if (strcmp(key, "guard_imports") == 0)
                 return fields_guard_imports(f, p, value, err);
+        if (strcmp(key, "network_allow") == 0)
+                return fields_network_allow(f, p, value, err);
+        if (strcmp(key, "network_ranges") == 0)
+                return fields_network_ranges(f, p, err);
         if (!o)
                 return fields_unknown(f, key, NULL, err);
         return set_option(f, p, o, value, err);
@@ -241,6 +245,8 @@ int fields_policy(struct fields *f, struct live *l, const struct caller *caller,
                         r = check_choice(&inner, live_config(l), level, p, err);
                 if (r == 0 && !caller->local)
                         r = fields_guard_check(&inner, level, p, err);
+                if (r == 0)
+                        r = fields_network_check(&inner, caller, level, p, err);
                 if (r == 0)
                         r = policy_validate(p, err);
         }

@@ -51,7 +51,7 @@ static int open_directory(const char *dir, gb_error *err)
 }
 
 /* Whether somebody accepts there. */
-static bool answers(const struct address *a)
+static bool answers(const struct listen_address *a)
 {
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -59,7 +59,7 @@ static bool answers(const struct address *a)
 }
 
 /* Who has it and does not answer is about to end: the keeper of a server that was killed, for one. */
-static int wait_for_lock(int fd, const struct address *a)
+static int wait_for_lock(int fd, const struct listen_address *a)
 {
         uint64_t end = monotonic_usec() + LISTEN_LOCK_USEC;
 
@@ -71,7 +71,7 @@ static int wait_for_lock(int fd, const struct address *a)
         return 0;
 }
 
-static int take_lock(int dir, const struct address *a, gb_error *err)
+static int take_lock(int dir, const struct listen_address *a, gb_error *err)
 {
         const char *path = a->un.sun_path;
         char name[sizeof(a->un.sun_path) + 8];
@@ -88,7 +88,7 @@ static int take_lock(int dir, const struct address *a, gb_error *err)
         return TAKE_FD(fd);
 }
 
-static int remove_stale(int dir, const struct address *a, gb_error *err)
+static int remove_stale(int dir, const struct listen_address *a, gb_error *err)
 {
         const char *name = strrchr(a->un.sun_path, '/') + 1;
         struct stat st;
@@ -133,8 +133,8 @@ static int open_unix(struct listener *l, gb_error *err)
 static int open_tcp(struct listener *l, gb_error *err)
 {
         static const int on = 1;
-        char text[ADDRESS_TEXT_MAX];
-        socklen_t size = sizeof(l->address) - offsetof(struct address, any);
+        char text[LISTEN_ADDRESS_TEXT_MAX];
+        socklen_t size = sizeof(l->address) - offsetof(struct listen_address, any);
 
         _cleanup_close_ int fd = socket(l->address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
@@ -145,7 +145,7 @@ static int open_tcp(struct listener *l, gb_error *err)
         if (l->address.any.sa_family == AF_INET6)
                 (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
         if (bind(fd, &l->address.any, l->address.size) < 0)
-                return error_set(err, errno == EADDRINUSE ? GB_E_CONFLICT : GB_E_USAGE, errno, "cannot listen at %s: %s%s", address_text(&l->address, text),
+                return error_set(err, errno == EADDRINUSE ? GB_E_CONFLICT : GB_E_USAGE, errno, "cannot listen at %s: %s%s", listen_address_text(&l->address, text),
                                  strerror(errno), errno == EACCES ? "; ports below 1024 are root's" : "");
         size = sizeof(struct sockaddr_in6);
         (void)getsockname(fd, &l->address.any, &size); /* port 0 has become one */
@@ -188,11 +188,11 @@ static int take_inherited(struct listener *l, int fd, gb_error *err)
 
 static int judge(const struct listener *l, const struct server_config *config, bool have_tokens, gb_error *err)
 {
-        char text[ADDRESS_TEXT_MAX];
+        char text[LISTEN_ADDRESS_TEXT_MAX];
 
-        if (address_is_local(&l->address) || (config->tokens && have_tokens))
+        if (listen_address_is_local(&l->address) || (config->tokens && have_tokens))
                 return 0;
-        return error_set(err, GB_E_USAGE, EPERM, "%s can be reached by others, and %s: %s", address_text(&l->address, text),
+        return error_set(err, GB_E_USAGE, EPERM, "%s can be reached by others, and %s: %s", listen_address_text(&l->address, text),
                          config->tokens ? "there is no token that counts yet" : "without tokens everybody could run code here",
                          config->tokens ? "make one first, with 'glovebox token create --tenant NAME'"
                                         : "switch tokens on, or listen at a loopback address or a unix socket");
@@ -200,7 +200,7 @@ static int judge(const struct listener *l, const struct server_config *config, b
 
 static int open_one(struct listener *l, const char *text, gb_error *err)
 {
-        int r = address_parse(text, &l->address, err);
+        int r = listen_address_parse(text, &l->address, err);
 
         if (r < 0)
                 return r;
@@ -245,13 +245,13 @@ int listeners_give(struct listeners *l, uid_t uid, gid_t gid, gb_error *err)
 
 int listeners_listen(struct listeners *l, const struct server_config *config, bool have_tokens, gb_error *err)
 {
-        char text[ADDRESS_TEXT_MAX];
+        char text[LISTEN_ADDRESS_TEXT_MAX];
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < l->n; i++) {
                 r = judge(&l->rows[i], config, have_tokens, err);
                 if (r == 0 && listen(l->rows[i].fd, LISTEN_BACKLOG) < 0)
-                        r = error_set(err, errno == EADDRINUSE ? GB_E_CONFLICT : GB_E_USAGE, errno, "cannot listen at %s: %s", address_text(&l->rows[i].address, text),
+                        r = error_set(err, errno == EADDRINUSE ? GB_E_CONFLICT : GB_E_USAGE, errno, "cannot listen at %s: %s", listen_address_text(&l->rows[i].address, text),
                                       strerror(errno));
         }
         return r;

@@ -9,7 +9,7 @@
 
 struct listener {
         int fd; /* listening, non-blocking */
-        struct address address; /* as bound: with its port */
+        struct listen_address address; /* as bound: with its port */
         bool local;  /* a unix socket: callers are known by their uid */
         bool tls;
         bool theirs; /* systemd's: not removed at the end */

@@ -20,6 +20,8 @@ const struct route routes[] = {
         {"PATCH", SESSION, SCOPE_RUN, 0, api_session_patch},
         {"DELETE", SESSION, SCOPE_RUN, ROUTE_DRAINING, api_session_delete},
         {"POST", SESSION "/runs", SCOPE_RUN, ROUTE_STREAMS, api_session_run},
+        {"GET", SESSION "/network", SCOPE_READ, ROUTE_DRAINING, api_network_get},
+        {"PUT", SESSION "/network", SCOPE_RUN, 0, api_network_put},
         {"GET", SESSION "/stats", SCOPE_READ, ROUTE_STREAMS | ROUTE_DRAINING, api_session_stats},
 
         {"POST", SESSION "/contexts", SCOPE_RUN, 0, api_context_create},

@@ -317,14 +317,14 @@ static void let_go(struct run_job *job, struct result *result)
         buffer_done(&result->err);
 }
 
-/* What the audit has of the guard: which rules found something, where, and how many secrets were taken out; NULL: nothing of all that. */
-static char *audit_guard(const struct result *result)
+/* What the audit has of the guard: which rules found something, where, and how many secrets were taken out. */
+static void audit_guard(json_t *o, const struct result *result)
 {
         const struct guard_findings *f = result->findings;
-        _cleanup_json_ json_t *o = json_object(), *list = json_array();
+        _cleanup_json_ json_t *list = json_array();
 
         if (!f && result->scrubbed.total == 0)
-                return NULL;
+                return;
         for (size_t i = 0; f && i < MIN(f->n, (size_t)AUDIT_FINDINGS_MAX); i++) {
                 const struct guard_finding *row = &f->rows[i];
                 (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "rule", row->rule, "set", row->set, "action", guard_action_name(row->action),
@@ -333,7 +333,17 @@ static char *audit_guard(const struct result *result)
         }
         (void)json_object_set(o, "findings", list);
         (void)json_object_set_new(o, "scrubbed", json_integer((json_int_t)result->scrubbed.total));
-        return dump(o);
+}
+
+/* What the audit has of a run besides; NULL: nothing. */
+static char *audit_more(const struct result *result)
+{
+        _cleanup_json_ json_t *o = json_object();
+
+        audit_guard(o, result);
+        if (network_ledger_says(result->network))
+                (void)json_object_set_new(o, "network", network_ledger_to_json(result->network, AUDIT_HOSTS_MAX));
+        return json_object_size(o) > 0 ? dump(o) : NULL;
 }
 
 static void count_guard(struct metrics *m, const struct result *result)
@@ -352,7 +362,7 @@ static void end_result(struct run_job *job, struct result *result)
         let_go(job, result);
         whole = make_result(job, result, &record);
         _cleanup_free_ char *text = dump(record), *peaks = dump(json_object_get(record, "peaks")), *controls = dump(json_object_get(record, "controls"));
-        _cleanup_free_ char *guard = audit_guard(result);
+        _cleanup_free_ char *more = audit_more(result);
         leave(job); /* first: when somebody hears of the end, nothing of it lives */
         if (!text) {
                 gb_error err;
@@ -362,7 +372,7 @@ static void end_result(struct run_job *job, struct result *result)
         }
         struct journal_end end = {
                 .verdict = verdict_name(result->verdict.kind), .event = text, .result = text, .peaks = peaks, .controls = controls,
-                .more = guard, .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
+                .more = more, .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
         };
         job->status = write_end(job, &end, &job->error);
         /* It was run: who is told to try again, and gets his key back, would run it twice. */

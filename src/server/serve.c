@@ -399,13 +399,13 @@ static void on_watchdog(struct serve *s, struct times *t)
 
 static void say_ready(struct serve *s)
 {
-        char text[ADDRESS_TEXT_MAX];
+        char text[LISTEN_ADDRESS_TEXT_MAX];
 
         if (atomic_load(&s->server.state) != SERVER_STARTING)
                 return;
         atomic_store(&s->server.state, SERVER_READY);
         for (size_t i = 0; i < s->listeners.n; i++)
-                log_info("listening", "at %s%s", quote_path(address_text(&s->listeners.rows[i].address, text)).text, s->listeners.rows[i].tls ? " (TLS)" : "");
+                log_info("listening", "at %s%s", quote_path(listen_address_text(&s->listeners.rows[i].address, text)).text, s->listeners.rows[i].tls ? " (TLS)" : "");
         log_info("ready", "glovebox-server %s, process %d, state in %s", GLOVEBOX_VERSION, (int)getpid(), quote_path(s->server.config.directory).text);
         notify_send("READY=1\nSTATUS=ready");
 }

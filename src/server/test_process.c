@@ -31,20 +31,20 @@ static void test_addresses(void **state)
                 "", ":", "80", ":80", "unix:", "unix:x", "unix:/", "unix:/a/", "localhost:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1",
                 "127.0.0.1:+1", "127.0.0.1: 1", " 127.0.0.1:1", "127.1:80", "::1:80", "[::1]", "[::1]80", "[]:80", "[127.0.0.1]:80", "[::1%lo]:80", "1.2.3.4.5:80", "http://127.0.0.1:80",
         };
-        char text[ADDRESS_TEXT_MAX], long_path[200] = "unix:/";
-        struct address a;
+        char text[LISTEN_ADDRESS_TEXT_MAX], long_path[200] = "unix:/";
+        struct listen_address a;
         gb_error err;
 
         for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
-                assert_int_equal(address_parse(good[i].text, &a, &err), 0);
-                assert_int_equal(address_is_local(&a), good[i].local);
-                assert_string_equal(address_text(&a, text), good[i].text);
+                assert_int_equal(listen_address_parse(good[i].text, &a, &err), 0);
+                assert_int_equal(listen_address_is_local(&a), good[i].local);
+                assert_string_equal(listen_address_text(&a, text), good[i].text);
         }
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-                if (address_parse(bad[i], &a, &err) == 0)
+                if (listen_address_parse(bad[i], &a, &err) == 0)
                         fail_msg("%s is taken for an address", bad[i]);
         memset(long_path + 6, 'x', 150);
-        assert_true(address_parse(long_path, &a, &err) < 0);
+        assert_true(listen_address_parse(long_path, &a, &err) < 0);
 }
 
 static void test_defaults_are_in_their_ranges(void **state)

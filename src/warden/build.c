@@ -92,7 +92,7 @@ static int create_cgroup(struct box *b, gb_error *err)
 
 /* The request's descriptors, by what they are for. */
 struct sorted_fds {
-        struct setup_fds to; /* payload, standard streams, sources */
+        struct setup_fds to; /* payload, standard streams, listener, sources */
         const struct box_fd *rows[BOX_FDS_MAX]; /* of the sources */
         int n_sources;
 };
@@ -102,6 +102,7 @@ static void sorted_fds_done(struct sorted_fds *s)
         safe_close(s->to.payload);
         for (int i = 0; i < 3; i++)
                 safe_close(s->to.stdio[i]);
+        safe_close(s->to.listener);
         safe_close(s->to.foreman);
         safe_close(s->to.orders);
         for (int i = 0; i < s->n_sources; i++)
@@ -124,8 +125,8 @@ static void note_device(struct box *b, const struct box_fd *row, int fd)
 
 static int sort_descriptor(struct box *b, const struct box_fd *row, int *fd, struct sorted_fds *s, gb_error *err)
 {
-        int *place = row->role == BOX_FD_PAYLOAD ? &s->to.payload : row->role >= BOX_FD_STDIN && row->role <= BOX_FD_STDERR
-                   ? &s->to.stdio[row->role - BOX_FD_STDIN] : NULL;
+        int *place = row->role == BOX_FD_PAYLOAD ? &s->to.payload : row->role == BOX_FD_LISTENER ? &s->to.listener
+                   : row->role >= BOX_FD_STDIN && row->role <= BOX_FD_STDERR ? &s->to.stdio[row->role - BOX_FD_STDIN] : NULL;
         struct statfs fs;
 
         if (row->role == BOX_FD_SOURCE) {
@@ -322,7 +323,7 @@ static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
         if (n_join < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -n_join, "cannot open the box's cgroup: %s", strerror(-n_join));
         order = (struct setup_order){
-                .spec = b->spec, .has_stdio = !b->session, .is_template = sorted->to.foreman >= 0, .session = b->session,
+                .spec = b->spec, .has_stdio = !b->session, .has_listener = sorted->to.listener >= 0, .is_template = sorted->to.foreman >= 0, .session = b->session,
                 .wants_namespaces = !b->host_root,
                 .n_join = (uint32_t)n_join, .n_sources = (uint32_t)sorted->n_sources,
                 .detached = b->host_root, .landlock_abi = (uint32_t)landlock_abi(),
@@ -338,16 +339,15 @@ static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
 /* The two sockets of a template: their ends go into its box, ours into the template. */
 static int make_template_sockets(struct template *t, struct sorted_fds *sorted, gb_error *err)
 {
-        int foreman[2], orders[2];
+        int *const ends[][2] = {{&t->foreman, &sorted->to.foreman}, {&t->orders, &sorted->to.orders}};
+        int pair[2];
 
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, foreman) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
-        t->foreman = foreman[0];
-        sorted->to.foreman = foreman[1];
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, orders) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
-        t->orders = orders[0];
-        sorted->to.orders = orders[1];
+        for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+                if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                        return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+                *ends[i][0] = pair[0];
+                *ends[i][1] = pair[1];
+        }
         return 0;
 }
 
@@ -383,15 +383,13 @@ int box_create(struct box *b, const struct box_spec *spec, struct template *is_t
         static struct sorted_fds sorted;
 
         if (b->state == BOX_SHELL && (is_template || b->template || !shell_fits(b, spec))) {
-                struct channel *channel = b->channel;
-                struct template *template = b->template;
-                bool session = b->session;
+                const struct box was = *b;
                 box_kill(b);
                 box_done(b);
                 box_init(b);
-                b->channel = channel;
-                b->template = template;
-                b->session = session;
+                b->channel = was.channel;
+                b->template = was.template;
+                b->session = was.session;
         }
         memset(&sorted.to, -1, sizeof(sorted.to));
         sorted.n_sources = 0;

@@ -6,8 +6,9 @@
  *   foreman  clones an init (child of the warden, by CLONE_PARENT) into fresh user, mount, pid, net, ipc, uts and
  *            cgroup namespaces, and writes its uid map
  *   init     takes its identity, mounts /proc, raises the loopback: namespaces that wait for an order
- *   init     on the warden's order puts fresh tmpfs, /dev/pts and /proc onto the root it has inherited (or builds
- *            one of its own), makes the Landlock ruleset, sends both to the warden and locks itself in
+ *   init     on the warden's order makes the listener of a session with an allowlist and sends it out, puts fresh tmpfs,
+ *            /dev/pts and /proc onto the root it has inherited (or builds one of its own), makes the Landlock ruleset,
+ *            sends both to the warden and locks itself in
  *
  * The interpreter owns those user namespaces as much as the foreman does (both have the uid that made them), so a
  * child that it forks may join them, and gives up there what it got by joining (runner/python). No user code runs
@@ -31,11 +32,6 @@
 #define FOREMAN_PROC_FD 4
 #define SHELL_SOCKET_FD 5 /* to the warden */
 #define SHELL_GO_FD 6     /* to the foreman */
-
-static int negative(int r)
-{
-        return r < 0 ? -errno : 0;
-}
 
 /* Process 1 of a session, from its first moment to its last. */
 static _noreturn_ void shell_main(const struct foreman_order *made)

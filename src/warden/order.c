@@ -20,6 +20,8 @@ static int for_each_place(const struct setup_order *o, struct setup_fds *fds, in
                 list[n++] = &fds->control;
         if (o->has_ruleset)
                 list[n++] = &fds->ruleset;
+        if (o->has_listener)
+                list[n++] = &fds->listener;
         if (o->is_template) {
                 list[n++] = &fds->foreman;
                 list[n++] = &fds->orders;

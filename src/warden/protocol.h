@@ -19,6 +19,7 @@
 #define WARDEN_LISTEN_FD 4 /* and, when it shall serve others too, where they connect */
 #define BOX_CONTROL_FD 20  /* where an interpreter finds its control channel */
 #define BOX_TEMPLATE_FD 21 /* where a template finds its orders */
+#define BOX_EGRESS_PORT 3128 /* of the listener in a box with an allowlist, on 127.0.0.1 */
 #define BOX_UID_DEFAULT 1000 /* of the user inside, and of its group */
 
 /* ---- descriptors that come with a box ---- */
@@ -31,6 +32,7 @@ enum box_fd_role {
         BOX_FD_CGROUP, /* index: enum cgroup_kind */
         BOX_FD_SOURCE, /* what an op binds; ops name it by its place among the sources */
         BOX_FD_CHANNEL, /* WARDEN_CHANNEL, WARDEN_START: the warden's end of a new channel */
+        BOX_FD_LISTENER, /* WARDEN_RUN, WARDEN_OPEN: a socket. Through it comes, before user code runs, one that listens in the box, on BOX_EGRESS_PORT */
 };
 
 enum box_source_flags {

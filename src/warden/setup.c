@@ -8,6 +8,7 @@
  *   clones init, which mounts /proc and locks itself in, and the program, which locks itself in
  *   attaches an empty root directory                        (all of this may happen ahead)
  *   waits for the order: what to build, what to run
+ *   makes the socket that listens for the proxy, when there is one, and sends it out
  *   builds the root directory, pivots into it, and init and the program with it
  *   sets the program's limits, makes its Landlock ruleset, gives up its own capabilities
  *   tells the program to go, and ends
@@ -29,6 +30,7 @@
 
 #include <errno.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,11 +64,6 @@ void setup_check(const struct setup *s, int r, const char *what)
 {
         if (r < 0)
                 setup_fail(s, GB_E_UNENFORCEABLE, -r, "cannot %s: %s", what, strerror(-r));
-}
-
-static int negative(int r)
-{
-        return r < 0 ? -errno : 0;
 }
 
 static void send_frame(const struct setup *s, uint32_t kind, uint32_t value, const int *fds, int n_fds)
@@ -121,20 +118,6 @@ void setup_open_namespaces(int proc, const char *pid_name)
                 snprintf(path, sizeof(path), "self/ns/%s", strcmp(names[i], "pid") == 0 ? pid_name : names[i]);
                 namespaces[i] = openat(proc, path, O_RDONLY | O_CLOEXEC);
         }
-}
-
-static void lower_limits_by_path(void)
-{
-        _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-        setup_lower_user_limits(proc);
-}
-
-static void open_namespaces_by_path(void)
-{
-        _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-        setup_open_namespaces(proc, "pid_for_children");
 }
 
 void setup_raise_loopback(const struct setup *s)
@@ -315,11 +298,30 @@ static void send_built(const struct setup *s, const struct setup_order *order, c
         send_frame(s, SETUP_BUILT, value, fds, n);
 }
 
+/* Where all that leaves a box with an allowlist begins: a socket that listens in its network namespace goes to the front, which is not in it. Nobody in the
+ * box ever has it, and while it listens nobody there can have its port. */
+static void send_listener(const struct setup *s, struct setup_fds *fds)
+{
+        const struct sockaddr_in address = {
+                .sin_family = AF_INET, .sin_port = htons(BOX_EGRESS_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        };
+
+        if (s->host_network || s->layers_off & BOX_LAYER_NETWORK)
+                setup_fail(s, GB_E_UNENFORCEABLE, ENOTSUP, "a box without a network namespace of its own cannot have an allowlist");
+        _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        bool listens = fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, SOMAXCONN) == 0;
+        setup_check(s, listens ? 0 : -errno, "listen in the box");
+        setup_check(s, message_send_now(fds->listener, "l", 1, &fd, 1), "hand over the box's listener");
+        fds->listener = safe_close(fds->listener);
+}
+
 int setup_build(const struct setup *s, const struct setup_order *order, struct setup_fds *fds, int proc, int root)
 {
         const struct payload *payload = setup_map_payload(s, fds->payload);
         struct root_plan plan = {.payload = payload, .order = order, .sources = fds->sources, .proc = proc};
 
+        if (order->has_listener)
+                send_listener(s, fds);
         umask(0);
         int r = root_build(&plan, root);
         if (r < 0)
@@ -503,11 +505,12 @@ _noreturn_ void setup_main(const struct setup *given)
                 skip_number();
         pid_t pid = start_program(s, false, &program);
         setup_raise_loopback(s);
+        int above = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC); /* of who made us */
         if (!s->is_template) /* its sessions get theirs */
-                lower_limits_by_path();
-        int root = setup_attach_root(s);
-        int proc = receive_proc(s, init);
-        open_namespaces_by_path();
+                setup_lower_user_limits(above);
+        setup_open_namespaces(above, "pid_for_children");
+        safe_close(above);
+        int root = setup_attach_root(s), proc = receive_proc(s, init);
 
         receive_order(s, init_pidfd, &order, &fds);
         int ruleset = setup_build(s, &order, &fds, proc, root);
@@ -549,8 +552,6 @@ _noreturn_ void setup_enter(const struct setup *given, const struct setup_door *
 
 _noreturn_ void setup_kill_all(const struct setup_door *door)
 {
-        int status;
-
         join(door);
         pid_t pid = fork(); /* only a child is inside the pid namespace */
         if (pid == 0) {
@@ -558,7 +559,7 @@ _noreturn_ void setup_kill_all(const struct setup_door *door)
                 kill(-1, SIGKILL);
                 _exit(0);
         }
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         _exit(0);
 }

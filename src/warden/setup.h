@@ -29,6 +29,7 @@ struct setup_order {
         uint32_t has_stdio;   /* the three standard streams of a program come along */
         uint32_t has_control; /* and its control channel */
         uint32_t has_ruleset; /* the box's Landlock ruleset comes along, it need not be made */
+        uint32_t has_listener; /* the socket for the box's listener comes along */
         uint32_t is_template; /* the sockets of the foreman and of the interpreter come along */
         uint32_t session;     /* no program: what later ones need is sent back */
         uint32_t wants_namespaces; /* of that: the warden may not open them itself */
@@ -41,7 +42,7 @@ struct setup_order {
 
 /* Its descriptors, in the order in which they are sent; -1 where there is none. */
 struct setup_fds {
-        int payload, stdio[3], control, ruleset, foreman, orders;
+        int payload, stdio[3], control, ruleset, listener, foreman, orders;
         int join[CGROUP_KIND_COUNT], sources[BOX_FDS_MAX];
 };
 int setup_order_send(int socket, const struct setup_order *order, const struct setup_fds *fds);

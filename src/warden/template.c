@@ -238,22 +238,20 @@ int template_make_shell(struct template *t, struct box *b, gb_error *err)
 /* The namespaces of a box's init, as descriptors. */
 static int open_namespaces(struct box *b, int *ret, gb_error *err)
 {
-        static const char *const names[] = {
-#define NAME(name, number) name,
-                FORK_NAMESPACES(NAME)
-#undef NAME
-        };
-        static const unsigned numbers[] = {
-#define NUMBER(name, number) number,
-                FORK_NAMESPACES(NUMBER)
-#undef NUMBER
+        static const struct {
+                const char *name;
+                unsigned number;
+        } rows[] = {
+#define ROW(name, number) {name, number},
+                FORK_NAMESPACES(ROW)
+#undef ROW
         };
         char path[64];
 
         for (int i = 0; i < FORK_NAMESPACE_COUNT; i++) {
                 ret[i] = b->namespaces[i] >= 0 ? fcntl(b->namespaces[i], F_DUPFD_CLOEXEC, 3)
-                                               : ioctl(b->init_pidfd, SYS_PIDFD_GET_NAMESPACE(numbers[i]), 0);
-                snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)b->init_pid, names[i]);
+                                               : ioctl(b->init_pidfd, SYS_PIDFD_GET_NAMESPACE(rows[i].number), 0);
+                snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)b->init_pid, rows[i].name);
                 if (ret[i] < 0 && b->namespaces[i] < 0)
                         ret[i] = open(path, O_RDONLY | O_CLOEXEC);
                 if (ret[i] < 0)
@@ -451,11 +449,11 @@ struct box *template_take(struct template *t, const struct box_spec *spec)
         return NULL;
 }
 
-/* Only what needs nothing of a caller but numbers can be made before there is one. */
+/* Only what needs nothing of a caller but numbers can be made before there is one. A listener goes to who has asked for it. */
 static bool can_be_ahead(const struct box_spec *spec)
 {
         for (uint32_t i = 0; i < spec->n_fds; i++)
-                if (spec->fds[i].role == BOX_FD_SOURCE)
+                if (spec->fds[i].role == BOX_FD_SOURCE || spec->fds[i].role == BOX_FD_LISTENER)
                         return false;
         return spec->n_fds > 0;
 }

@@ -87,9 +87,31 @@ static void test_pause(void **state)
         template_free(t);
 }
 
+/* Sessions are made ahead like the last one, unless that came with something of its caller's: the socket that its listener goes to, say. */
+static void test_remembered(void **state)
+{
+        struct template *t = fresh_template();
+        struct box_spec plain = {.n_fds = 1, .fds = {{.role = BOX_FD_PAYLOAD}}};
+        struct box_spec others[] = {
+                {.n_fds = 2, .fds = {{.role = BOX_FD_PAYLOAD}, {.role = BOX_FD_LISTENER}}},
+                {.n_fds = 2, .fds = {{.role = BOX_FD_PAYLOAD}, {.role = BOX_FD_SOURCE}}},
+        };
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC), fds[] = {null, null};
+
+        template_remember(t, &plain, fds);
+        assert_memory_equal(&t->spec, &plain, sizeof(plain));
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+                template_remember(t, &others[i], fds);
+                assert_memory_equal(&t->spec, &plain, sizeof(plain));
+                assert_int_equal(t->fds[1], -1);
+        }
+        safe_close(null);
+        template_free(t);
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_slots), cmocka_unit_test(test_pause)};
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_slots), cmocka_unit_test(test_pause), cmocka_unit_test(test_remembered)};
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

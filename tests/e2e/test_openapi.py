@@ -89,7 +89,7 @@ def test_names_of_the_code():
     assert set(SCHEMAS["Verdict"]["properties"]["kind"]["enum"]) == listed("src/engine/verdict.h", "VERDICT")
     assert set(SCHEMAS["Control"]["properties"]["name"]["enum"]) == listed("src/policy/control.h", "CONTROL")
     keys = set(re.findall(r'^        ROW\("([a-z_]+)", "[a-z-]+"', (ROOT / "src/policy/option.c").read_text(), re.M))
-    assert keys and keys | {"trust", "env", "mounts", "allow_weaker", "guard_rules", "guard_imports"} == set(SCHEMAS["Policy"]["properties"])
+    assert keys and keys | {"trust", "env", "mounts", "allow_weaker", "guard_rules", "guard_imports", "network_allow", "network_ranges"} == set(SCHEMAS["Policy"]["properties"])
 
 
 def test_statuses():

@@ -35,6 +35,7 @@ struct container_request {
         const char *workspace; /* a directory of the host by path, or NULL: a tmpfs of disk_limit */
         const char *const *mount_sources; /* of the policy's mounts, by path, in order */
         char *const *volumes; /* of the image: each gets a small read-only tmpfs over it; NULL-terminated, may be NULL */
+        size_t ca_size; /* of a file at NETWORK_CA_PATH; 0: none */
 };
 
 struct used;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whatever an engine and the agent behind it say on a line: it is taken or refused, and the cuts between pieces change nothing. Two programs run; nobody reads what
- * they write. */
+ * they write. The agent listens; nobody takes the connections that it tells of. */
 #include "backend/docker/line.h"
 
 #include "base/fd.h"
@@ -37,15 +37,32 @@ static struct backend_program *add_program(struct line *l, uint32_t number)
         return p;
 }
 
+static void check_connections(const struct line *l)
+{
+        for (uint32_t i = 1; i <= WIRE_CONNECTIONS_MAX; i++) {
+                const struct line_connection *c = l->connections[i];
+                if (!c)
+                        continue;
+                if (c->uncredited > WIRE_CONNECTION_WINDOW || c->credit > WIRE_CONNECTION_WINDOW || c->queue.size > WIRE_CONNECTION_WINDOW || c->delivered > c->uncredited)
+                        abort();
+                if (c->got_close && c->said_close)
+                        abort(); /* it is nobody's any more */
+        }
+}
+
 static int feed(const uint8_t *data, size_t size, size_t piece)
 {
         struct line *l = calloc(1, sizeof(*l));
         gb_error why;
-        int r = 0;
+        int r = 0, pair[2];
 
         if (!l)
                 abort();
-        *l = (struct line){.fd = -1, .wake = -1, .ended = -1};
+        *l = (struct line){.fd = -1, .wake = -1, .ended = -1, .handover = -1, .listener = -1, .listening = size % 3 == 0 ? LISTEN_ASKED : LISTEN_DONE};
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+                abort();
+        l->handover = pair[0];
+        l->listener = pair[1];
         pthread_mutex_init(&l->lock, NULL);
         pthread_cond_init(&l->changed, NULL);
         buffer_init(&l->in, 512 * KIB);
@@ -62,6 +79,9 @@ static int feed(const uint8_t *data, size_t size, size_t piece)
                         abort();
                 line_program_free(l->programs[i]);
         }
+        check_connections(l);
+        line_end_connections(l);
+        safe_close(l->listener);
         buffer_done(&l->in);
         buffer_done(&l->out);
         pthread_mutex_destroy(&l->lock);

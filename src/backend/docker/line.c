@@ -21,7 +21,7 @@
 #define LINE_OUT_MAX (2 * WIRE_PLAN_MAX + 4 * MIB)
 #define LINE_OUT_FULL (1 * MIB)  /* no more is read from sources then */
 #define LINE_IN_MAX (512 * KIB)
-#define POLLS_MAX (2 + WIRE_PROGRAMS_MAX * (3 + WIRE_STREAMS_MAX))
+#define POLLS_MAX (2 + WIRE_PROGRAMS_MAX * (3 + WIRE_STREAMS_MAX) + WIRE_CONNECTIONS_MAX)
 #define SILENCE_USEC 1500000ULL     /* then the agent is asked whether it is there */
 #define ANSWER_USEC 1500000ULL      /* and when it does not answer, the engine is */
 #define PATIENCE_USEC 20000000ULL   /* an agent that says nothing though its engine does */
@@ -33,6 +33,7 @@
 struct line_poll {
         struct backend_program *program; /* NULL: the line itself, or the wake-up */
         int stream;                      /* enum wire_stream, or one of these */
+        uint32_t connection;             /* the number of one; 0: it is none */
 };
 #define POLL_LINE (-1)
 #define POLL_WAKE (-2)
@@ -48,6 +49,7 @@ void line_wake(struct line *l)
 
 static void end_all(struct line *l, const gb_error *why)
 {
+        line_end_connections(l);
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++) {
                 struct backend_program *p = l->programs[i];
                 if (!p)
@@ -95,12 +97,27 @@ static void poll_add(struct line *l, int fd, short events, struct backend_progra
         if (fd < 0 || l->n_polls == POLLS_MAX)
                 return;
         l->polls[l->n_polls] = (struct pollfd){fd, events, 0};
-        l->polled[l->n_polls++] = (struct line_poll){p, stream};
+        l->polled[l->n_polls++] = (struct line_poll){p, stream, 0};
+}
+
+static void poll_connection(struct line *l, const struct line_connection *c)
+{
+        short events = line_connection_events(c);
+
+        if (events == 0 || l->n_polls == POLLS_MAX)
+                return;
+        l->polls[l->n_polls] = (struct pollfd){c->fd, events, 0};
+        l->polled[l->n_polls++] = (struct line_poll){NULL, 0, c->number};
+}
+
+bool line_is_full(const struct line *l)
+{
+        return l->out.size - l->out_sent >= LINE_OUT_FULL;
 }
 
 static void poll_program(struct line *l, struct backend_program *p)
 {
-        bool may_read = l->out.size - l->out_sent < LINE_OUT_FULL && p->state == PROGRAM_RUNNING && !p->ended;
+        bool may_read = !line_is_full(l) && p->state == PROGRAM_RUNNING && !p->ended;
         int head = line_queue_head(p);
         short control = 0;
 
@@ -134,6 +151,9 @@ static void fill_polls(struct line *l)
                 else if (p)
                         poll_program(l, p);
         }
+        for (uint32_t i = 1; i <= WIRE_CONNECTIONS_MAX; i++)
+                if (l->connections[i])
+                        poll_connection(l, l->connections[i]);
 }
 
 /* Who cannot be told anything any more may have left a last word: the end is where reading ends. */
@@ -269,7 +289,9 @@ static int take_polls(struct line *l, char *chunk, gb_error *why)
                 eventfd_t count;
                 if (!l->polls[i].revents || (p && p->abandoned))
                         continue;
-                if (what->stream == POLL_WAKE)
+                if (what->connection > 0)
+                        line_serve_connection(l, what->connection, chunk);
+                else if (what->stream == POLL_WAKE)
                         (void)eventfd_read(l->wake, &count);
                 else if (what->stream == POLL_LINE)
                         r = l->polls[i].revents & ~POLLOUT ? read_line(l, chunk, why) : 0;
@@ -501,7 +523,7 @@ int line_open(struct line *l, int fd, const struct buffer *early, const struct l
         pthread_condattr_t attributes;
         gb_error why = {0};
 
-        *l = (struct line){.fd = fd, .owner = *owner, .heard_usec = monotonic_usec(), .waiting = true};
+        *l = (struct line){.fd = fd, .owner = *owner, .heard_usec = monotonic_usec(), .waiting = true, .handover = -1, .listener = -1};
         buffer_init(&l->in, LINE_IN_MAX);
         buffer_init(&l->out, LINE_OUT_MAX);
         pthread_mutex_init(&l->lock, NULL);
@@ -551,6 +573,7 @@ void line_close(struct line *l)
                 if (l->programs[i])
                         l->programs[i]->line = NULL; /* who still holds it frees it by itself */
         pthread_mutex_unlock(&l->lock);
+        safe_close(l->listener);
         safe_close(l->fd);
         safe_close(l->wake);
         safe_close(l->ended);

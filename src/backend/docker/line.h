@@ -64,6 +64,23 @@ struct backend_program {
         bool told; /* the last event was taken */
 };
 
+/* A connection of code in the container to the one way out (line_connection.c). */
+struct line_connection {
+        struct line *line;
+        uint32_t number;
+        int fd; /* our end of a pair of sockets, whose other one was handed on; -1: closed */
+        struct buffer queue; /* what came and was not handed on yet */
+        size_t queue_at;
+        uint32_t uncredited;       /* bytes that came and for which no credit was given */
+        uint32_t delivered;        /* of them, those that were handed on or dropped */
+        uint32_t credit;           /* that may be sent */
+        bool deaf;                 /* nobody reads at the other end of the pair */
+        bool got_eof, got_close;   /* from the agent */
+        bool said_eof, said_close; /* to it */
+};
+
+enum listen_state { LISTEN_NOT, LISTEN_ASKED, LISTEN_REFUSED, LISTEN_DONE };
+
 struct line {
         pthread_mutex_t lock;
         pthread_cond_t changed;
@@ -85,6 +102,11 @@ struct line {
         struct wire_usage usage;
         struct backend_program *programs[WIRE_PROGRAMS_MAX + 1];
         uint32_t next_number;
+        enum listen_state listening;
+        gb_error listen_error;
+        int handover; /* SOCK_SEQPACKET on which sockets of connections are handed on; -1: none */
+        int listener; /* its other end, until somebody takes it */
+        struct line_connection *connections[WIRE_CONNECTIONS_MAX + 1];
         uint64_t heard_usec; /* the last byte of the agent */
         bool awaited;        /* somebody waits for it */
         bool looking;        /* it was asked to look */
@@ -107,6 +129,11 @@ int line_greet(struct line *l, gb_error *err);
 void line_quiet(struct line *l);
 /* Ends the thread, and all programs for those who hold them. The container is the caller's affair. */
 void line_close(struct line *l);
+
+/* Before the first program: the agent listens on a port of the container's loopback. */
+int line_listen(struct line *l, uint16_t port, gb_error *err);
+/* Where connections to it come out: a SOCK_SEQPACKET, each message a byte and a connected socket. Once; the caller's. */
+int line_take_listener(struct line *l, gb_error *err);
 
 /* Starts a program by its plan; waits until it was executed. stdin_fd: borrowed, or -1. */
 int line_start(struct line *l, const struct buffer *plan, int stdin_fd, bool control, struct backend_program **ret, struct program_io *ret_io,
@@ -132,6 +159,20 @@ bool line_has_runs(struct line *l);
 /* In the thread: bytes of the attach stream; 0 or a negative errno with why. */
 int line_take(struct line *l, const char *bytes, size_t size, gb_error *why);
 int line_send(struct line *l, const struct wire_frame *frame, const void *payload);
+/* What the agent says is wrong: the sentence. */
+int line_broken(gb_error *why, const char *rule);
+/* What the agent tells of an error, made fit to be shown. */
+void line_take_error(gb_error *ret, const char payload[static sizeof(gb_error)]);
+/* Whether so much is under way to the agent that nothing more is read for it. */
+bool line_is_full(const struct line *l);
+/* One frame of the agent that is about connections: 0, or a negative errno with why. */
+int line_take_connection(struct line *l, const struct wire_frame *f, const char *payload, gb_error *why);
+bool line_is_of_connections(uint16_t type);
+/* What it waits for; 0: nothing. */
+short line_connection_events(const struct line_connection *c);
+/* What was waited for has come, perhaps for another one that had the number. chunk: WIRE_DATA_MAX bytes. */
+void line_serve_connection(struct line *l, uint32_t number, char *chunk);
+void line_end_connections(struct line *l);
 /* Hands on what it can of a program's queue. */
 void line_deliver(struct backend_program *p);
 bool line_queue_is_empty(const struct backend_program *p);

@@ -27,7 +27,7 @@ struct entry {
         uint32_t size;
 };
 
-static int broken(gb_error *why, const char *rule)
+int line_broken(gb_error *why, const char *rule)
 {
         return error_set(why, GB_E_LOST, EPROTO, "the agent in the container broke the rules of its channel (%s): the container was ended", rule);
 }
@@ -217,9 +217,9 @@ void line_deliver(struct backend_program *p)
 static int take_data(struct backend_program *p, const struct wire_frame *f, const char *payload, gb_error *why)
 {
         if (f->stream < WIRE_STDOUT || f->stream > WIRE_CONTROL || p->ended)
-                return broken(why, "bytes of a stream that is none");
+                return line_broken(why, "bytes of a stream that is none");
         if (p->uncredited[f->stream] + f->size > WIRE_WINDOW)
-                return broken(why, "more bytes than its window");
+                return line_broken(why, "more bytes than its window");
         p->uncredited[f->stream] += f->size;
         if (p->abandoned || *sink_of(p, f->stream) < 0) {
                 p->uncredited[f->stream] = 0;
@@ -235,7 +235,7 @@ static int take_credit(struct backend_program *p, const struct wire_frame *f, gb
         bool ours = f->stream == WIRE_STDIN || (f->stream >= WIRE_CONTROL && f->stream < WIRE_STREAMS_MAX);
 
         if (!ours || f->value > WIRE_WINDOW)
-                return broken(why, "credit for a stream that is none");
+                return line_broken(why, "credit for a stream that is none");
         uint32_t *credit = &p->sources[f->stream].credit;
         *credit = *credit + f->value > WIRE_WINDOW ? (uint32_t)WIRE_WINDOW : *credit + f->value;
         return 0;
@@ -264,23 +264,28 @@ static void make_printable(char *text)
                         *text = ' ';
 }
 
+void line_take_error(gb_error *ret, const char payload[static sizeof(gb_error)])
+{
+        memcpy(ret, payload, sizeof(*ret));
+        ret->message[sizeof(ret->message) - 1] = '\0';
+        make_printable(ret->message);
+        if (ret->code <= GB_E_NONE || ret->code > GB_E_PROTOCOL)
+                ret->code = GB_E_INTERNAL;
+}
+
 static int take_answer(struct backend_program *p, const struct wire_frame *f, const char *payload, gb_error *why)
 {
         switch (f->type) {
         case WIRE_STARTED:
                 if (p->state != PROGRAM_STARTING)
-                        return broken(why, "a second start");
+                        return line_broken(why, "a second start");
                 p->state = PROGRAM_RUNNING;
                 p->started_usec = monotonic_usec();
                 break;
         case WIRE_FAILED:
                 if (p->state != PROGRAM_STARTING || f->size != sizeof(p->error))
-                        return broken(why, "a failure out of turn");
-                memcpy(&p->error, payload, sizeof(p->error));
-                p->error.message[sizeof(p->error.message) - 1] = '\0';
-                make_printable(p->error.message);
-                if (p->error.code <= GB_E_NONE || p->error.code > GB_E_PROTOCOL)
-                        p->error.code = GB_E_INTERNAL;
+                        return line_broken(why, "a failure out of turn");
+                line_take_error(&p->error, payload);
                 p->ended = true;
                 p->state = PROGRAM_FAILED;
                 break;
@@ -289,10 +294,10 @@ static int take_answer(struct backend_program *p, const struct wire_frame *f, co
                 break;
         default:
                 if (f->size != sizeof(p->end) || p->ended || p->state == PROGRAM_STARTING)
-                        return broken(why, "an end out of turn");
+                        return line_broken(why, "an end out of turn");
                 memcpy(&p->end, payload, sizeof(p->end));
                 if (!is_possible_end(&p->end))
-                        return broken(why, "an end that is none");
+                        return line_broken(why, "an end that is none");
                 p->line->usage = p->end.usage;
                 p->ended = true;
                 if (queue_add(p, ENTRY_END, 0, NULL, 0) < 0)
@@ -308,7 +313,7 @@ static int take_of_program(struct line *l, const struct wire_frame *f, const cha
         int r = 0;
 
         if (!p)
-                return broken(why, "a program that is none");
+                return line_broken(why, "a program that is none");
         if (f->type == WIRE_DATA)
                 r = take_data(p, f, payload, why);
         else if (f->type == WIRE_CREDIT)
@@ -320,7 +325,7 @@ static int take_of_program(struct line *l, const struct wire_frame *f, const cha
         else if (f->type >= WIRE_STARTED && f->type <= WIRE_ENDED)
                 r = take_answer(p, f, payload, why);
         else
-                r = broken(why, "a frame that is none");
+                r = line_broken(why, "a frame that is none");
         if (r == 0)
                 line_deliver(p);
         return r;
@@ -330,20 +335,22 @@ static int take_frame(struct line *l, const struct wire_frame *f, const char *pa
 {
         if (!l->greeted) {
                 if (f->type != WIRE_HELLO || f->size != sizeof(l->hello))
-                        return broken(why, "its first word is not a greeting");
+                        return line_broken(why, "its first word is not a greeting");
                 memcpy(&l->hello, payload, sizeof(l->hello));
                 if (l->hello.version != WIRE_VERSION)
-                        return broken(why, "it speaks another version");
+                        return line_broken(why, "it speaks another version");
                 l->greeted = true;
                 pthread_cond_broadcast(&l->changed);
                 return 0;
         }
         if (l->has_keys && f->tag != wire_tag(l->keys.from_agent, l->n_heard++, f, payload))
-                return broken(why, "a frame that is not its own: code in the container has written to its streams");
+                return line_broken(why, "a frame that is not its own: code in the container has written to its streams");
+        if (line_is_of_connections(f->type))
+                return line_take_connection(l, f, payload, why);
         if (f->type != WIRE_USAGE)
                 return take_of_program(l, f, payload, why);
         if (f->size != sizeof(l->usage))
-                return broken(why, "numbers that are none");
+                return line_broken(why, "numbers that are none");
         memcpy(&l->usage, payload, sizeof(l->usage));
         l->looking = false;
         return 0;
@@ -359,7 +366,7 @@ static int take_frames(struct line *l, gb_error *why)
                 struct wire_frame f;
                 memcpy(&f, l->in.data + at, sizeof(f));
                 if (f.size > WIRE_DATA_MAX)
-                        return broken(why, "a frame that is too long");
+                        return line_broken(why, "a frame that is too long");
                 if (l->in.size - at < sizeof(f) + f.size)
                         break;
                 r = take_frame(l, &f, l->in.data + at + sizeof(f), why);

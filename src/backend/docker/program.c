@@ -6,6 +6,7 @@
 #include "backend/command.h"
 #include "backend/docker/session_state.h"
 #include "base/fd.h"
+#include "policy/network.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,16 +116,24 @@ int session_docker_dial(struct backend_session *s, gb_error *err)
         return start_files(s, "", NULL, 0, err);
 }
 
-int session_docker_put_secrets(struct backend_session *s, const struct policy *policy, gb_error *err)
+static int put_file(struct backend_session *s, const char *path, const void *bytes, size_t size, gb_error *err)
 {
-        for (size_t i = 0; i < policy->n_secrets; i++) {
-                const struct policy_secret *secret = &policy->secrets[i];
-                if (!secret->path)
-                        continue;
-                int stream = start_files(s, secret->path, secret->value, secret->size, err);
-                if (stream < 0)
-                        return stream;
-                safe_close(stream);
-        }
+        int stream = start_files(s, path, bytes, size, err);
+
+        if (stream < 0)
+                return stream;
+        safe_close(stream);
         return 0;
+}
+
+int session_docker_put_secrets(struct backend_session *s, const struct policy *policy, const struct box_file *ca, gb_error *err)
+{
+        int r = ca ? put_file(s, NETWORK_CA_PATH, ca->bytes, ca->size, err) : 0;
+
+        for (size_t i = 0; r == 0 && i < policy->n_secrets; i++) {
+                const struct policy_secret *secret = &policy->secrets[i];
+                if (secret->path && !network_uses_secret(policy, secret->name))
+                        r = put_file(s, secret->path, secret->value, secret->size, err);
+        }
+        return r;
 }

@@ -7,6 +7,7 @@
 #include "backend/docker/plan.h"
 #include "backend/docker/session_state.h"
 #include "base/fd.h"
+#include "egress/protocol.h"
 #include "kernel/sys.h"
 
 #include <errno.h>
@@ -290,7 +291,7 @@ static int open_container(struct backend_session *s, const struct session_reques
                 return r;
         struct container_request request = {
                 .engine = &s->engine, .policy = q->policy, .image = image, .session = id, .uid = s->uid, .gid = s->gid,
-                .workspace = paths->workspace, .mount_sources = (const char *const *)paths->mounts, .volumes = paths->volumes,
+                .workspace = paths->workspace, .mount_sources = (const char *const *)paths->mounts, .volumes = paths->volumes, .ca_size = q->ca ? q->ca->size : 0,
         };
         r = container_create(&request, &s->container, controls, err);
         if (r < 0)
@@ -305,8 +306,11 @@ static int open_container(struct backend_session *s, const struct session_reques
                 r = container_check_hello(&request, &s->line.hello, controls, err);
         if (r == 0)
                 r = check_workspace(s, err);
+        /* Before there is anybody who could take the port. */
+        if (r == 0 && q->policy->network_mode == NETWORK_ALLOWLIST)
+                r = line_listen(&s->line, EGRESS_PORT, err);
         if (r == 0)
-                r = session_docker_put_secrets(s, q->policy, err);
+                r = session_docker_put_secrets(s, q->policy, q->ca, err);
         if (r == 0)
                 watch_process(s, q->policy);
         return r;
@@ -384,6 +388,11 @@ int session_docker_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid,
         *ret_uid = s->uid;
         *ret_gid = s->gid;
         return 0;
+}
+
+int session_docker_listener(struct backend_session *s, gb_error *err)
+{
+        return line_take_listener(&s->line, err);
 }
 
 int session_docker_event_fd(const struct backend_session *s)

@@ -12,8 +12,9 @@ int session_docker_open(const struct session_request *request, struct controls *
 int session_docker_workspace(const struct backend_session *s);
 int session_docker_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid, gid_t *ret_gid, gb_error *err);
 int session_docker_dial(struct backend_session *s, gb_error *err);
-/* Writes the files of secrets, before any program can be there. */
-int session_docker_put_secrets(struct backend_session *s, const struct policy *policy, gb_error *err);
+/* Writes the files of secrets, and the certificates (ca: NULL: none), before any program can be there. */
+int session_docker_put_secrets(struct backend_session *s, const struct policy *policy, const struct box_file *ca, gb_error *err);
+int session_docker_listener(struct backend_session *s, gb_error *err);
 int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err);
 int session_docker_event_fd(const struct backend_session *s);
 void session_docker_free(struct backend_session *s);

@@ -111,7 +111,8 @@ static void say_apparmor(const struct native_host *h, struct controls *c)
 
 static void say_isolation(const struct native_host *h, const struct box_request *request, struct controls *c)
 {
-        bool host_network = request->policy->network_mode == NETWORK_HOST;
+        enum network_mode network = request->policy->network_mode;
+        bool host_network = network == NETWORK_HOST;
 
         say(c, CONTROL_NAMESPACES, CONTROL_ENFORCED, "own user, mount, pid, ipc, uts, cgroup%s", host_network ? "" : ", net");
         if (h->host_root)
@@ -130,6 +131,9 @@ static void say_isolation(const struct native_host *h, const struct box_request 
             request->rootfs ? "an image" : "the host's /usr");
         if (host_network)
                 say(c, CONTROL_NETWORK, CONTROL_OFF, "the host's network, as the policy says");
+        else if (network == NETWORK_ALLOWLIST)
+                say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, no route; the proxy on 127.0.0.1:%d lets pass what %zu rule%s name%s", BOX_EGRESS_PORT,
+                    request->policy->n_network_allow, request->policy->n_network_allow == 1 ? "" : "s", request->policy->n_network_allow == 1 ? "s" : "");
         else
                 say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, loopback only");
         say(c, CONTROL_TIME, CONTROL_ENFORCED, "monotonic clock%s", request->policy->cpu_time_usec ? "; cpu time of the cgroup" : "");

@@ -7,6 +7,7 @@
 #include "backend/native/admit.h"
 #include "backend/native/command.h"
 #include "backend/native/keeper.h"
+#include "backend/native/listener.h"
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "backend/native/session.h"
@@ -24,6 +25,7 @@
 
 struct backend_box {
         int socket;
+        int listener; /* where it comes from; -1: there is none, or it was taken */
         struct warden_process warden;
         bool over; /* the last event was read */
 };
@@ -73,6 +75,8 @@ static int start_box(const struct box_request *request, const struct native_host
         if (r == 0)
                 r = plan_descriptors(plan, host, request->stdio, err);
         if (r == 0)
+                r = listener_plan(plan, request->policy, &box->listener, err);
+        if (r == 0)
                 r = take_warden(box, err);
         if (r < 0)
                 return r;
@@ -96,6 +100,7 @@ static void native_free(struct backend_box *box)
 {
         if (!box)
                 return;
+        safe_close(box->listener);
         warden_end(&box->socket, &box->warden);
         free(box);
 }
@@ -109,7 +114,7 @@ static int native_start(const struct box_request *request, struct controls *ret_
 
         if (!box)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        box->socket = -1;
+        box->socket = box->listener = -1;
         box->warden = WARDEN_NOBODY;
         (void)native_host_probe(&host, true);
         int r = start_box(request, &host, box, ret_controls, err);
@@ -201,6 +206,11 @@ static void native_stop(struct backend_box *box)
         native_ask(box, WARDEN_STOP, 0);
 }
 
+static int native_listener(struct backend_box *box, gb_error *err)
+{
+        return listener_take(&box->listener, err);
+}
+
 const struct backend backend_native = {
         .name = "native",
         .admit = session_native_admit,
@@ -215,10 +225,12 @@ const struct backend backend_native = {
         .signal = native_signal,
         .stop = native_stop,
         .free = native_free,
+        .listener = native_listener,
         .session_open = session_native_open,
         .session_workspace = session_native_workspace,
         .session_files = session_native_files,
         .session_usage = session_native_usage,
+        .session_listener = session_native_listener,
         .session_event_fd = session_native_event_fd,
         .session_is_warm = session_native_is_warm,
         .session_free = session_native_free,

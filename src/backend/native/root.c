@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "kernel/sys.h"
+#include "policy/network.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,12 +24,12 @@
 #define CODE_INODES 1024
 #define ETC_COPY_MAX (256 * KIB) /* larger files of /etc are bound, not copied */
 
-/* What all programs need of the host's /etc, and nobody's secret; languages name what else they need. */
-static const char *const host_etc[] = {"alternatives", "ld.so.cache", "localtime"};
+/* What all programs need of the host's /etc, and nobody's secret; languages name what else they need. The certificates are there whatever the network is: a
+ * template's root is the same for all its sessions, and a box from a template the same as one without. */
+static const char *const host_etc[] = {"alternatives", "ld.so.cache", "localtime", "ssl/openssl.cnf", "ssl/certs"};
 
-/* Only with the host's network. */
-static const char *const host_network_etc[] = {"gai.conf",  "hosts",           "protocols", "resolv.conf",
-                                               "services", "ssl/openssl.cnf", "ssl/certs"};
+/* Only with the host's network: who gives names to addresses. With an allowlist the proxy does that. */
+static const char *const host_network_etc[] = {"gai.conf", "hosts", "protocols", "resolv.conf", "services"};
 
 /* Never taken from an image: these are ours. */
 static const char *const own_entries[] = {"proc", "sys", "dev", "tmp", "run", "sandbox", "workspace", "lost+found"};
@@ -67,7 +68,15 @@ static int plan_devices(struct box_plan *p, gb_error *err)
         return r;
 }
 
-/* One entry of the host's /etc: copied when it is a small file, bound when not, skipped when absent. */
+static bool is_planned(const struct box_plan *p, const char *path)
+{
+        for (uint32_t i = 0; i < p->n_ops; i++)
+                if (strcmp(p->ops[i].path, path) == 0)
+                        return true;
+        return false;
+}
+
+/* One entry of the host's /etc: copied when it is a small file, bound when not, skipped when absent, or when somebody has named it already. */
 static int plan_etc_entry(struct box_plan *p, const char *name, gb_error *err)
 {
         char path[PATH_MAX];
@@ -75,19 +84,26 @@ static int plan_etc_entry(struct box_plan *p, const char *name, gb_error *err)
 
         snprintf(path, sizeof(path), "/etc/%s", name);
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd < 0 || fstat(fd, &st) < 0)
+        if (fd < 0 || fstat(fd, &st) < 0 || is_planned(p, path))
                 return 0;
-        if (S_ISREG(st.st_mode) && st.st_size <= (off_t)ETC_COPY_MAX) {
+        if (S_ISREG(st.st_mode) && st.st_size <= (off_t)ETC_COPY_MAX)
                 return plan_file_from(p, path, fd, (size_t)st.st_size, err);
-        }
         if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
                 return 0;
         return plan_bind(p, path, TAKE_FD(fd), 0, S_ISREG(st.st_mode), err);
 }
 
+static int plan_etc_entries(struct box_plan *p, const char *const *names, size_t n, gb_error *err)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < n; i++)
+                r = plan_etc_entry(p, names[i], err);
+        return r;
+}
+
 static int plan_made_up_etc(struct box_plan *p, const struct box_request *request, gb_error *err)
 {
-        bool host_network = request->policy->network_mode == NETWORK_HOST;
         char passwd[256], group[128];
         int r;
 
@@ -104,18 +120,13 @@ static int plan_made_up_etc(struct box_plan *p, const struct box_request *reques
         for (size_t i = 0; i < ARRAY_SIZE(files); i++)
                 if ((r = plan_text(p, files[i][0], files[i][1], err)) < 0)
                         return r;
-        for (size_t i = 0; i < ARRAY_SIZE(host_etc); i++)
-                if ((r = plan_etc_entry(p, host_etc[i], err)) < 0)
-                        return r;
-        for (size_t i = 0; request->language && request->language->etc[i]; i++)
-                if ((r = plan_etc_entry(p, request->language->etc[i], err)) < 0)
-                        return r;
-        if (!host_network)
-                return plan_text(p, "/etc/hosts", "127.0.0.1 localhost glovebox\n::1 localhost\n", err);
-        for (size_t i = 0; i < ARRAY_SIZE(host_network_etc); i++)
-                if ((r = plan_etc_entry(p, host_network_etc[i], err)) < 0)
-                        return r;
-        return 0;
+        r = plan_etc_entries(p, host_etc, ARRAY_SIZE(host_etc), err);
+        for (size_t i = 0; r == 0 && request->language && request->language->etc[i]; i++)
+                r = plan_etc_entry(p, request->language->etc[i], err);
+        if (r < 0)
+                return r;
+        return request->policy->network_mode == NETWORK_HOST ? plan_etc_entries(p, host_network_etc, ARRAY_SIZE(host_network_etc), err)
+                                                             : plan_text(p, "/etc/hosts", "127.0.0.1 localhost glovebox\n::1 localhost\n", err);
 }
 
 /* A link is made again, anything else is bound. */
@@ -261,12 +272,13 @@ static int plan_root(struct box_plan *p, const struct box_request *request, gb_e
 }
 
 /* On the root, which is read-only when the code starts. It is this box's alone, so anybody in it may read them. */
-static int plan_secrets(struct box_plan *p, const struct policy *policy, gb_error *err)
+static int plan_secrets(struct box_plan *p, const struct box_request *request, gb_error *err)
 {
-        int r = 0;
+        const struct policy *policy = request->policy;
+        int r = request->ca ? plan_file(p, NETWORK_CA_PATH, request->ca->bytes, request->ca->size, 0444, err) : 0;
 
         for (size_t i = 0; r == 0 && i < policy->n_secrets; i++)
-                if (policy->secrets[i].path)
+                if (policy->secrets[i].path && !network_uses_secret(policy, policy->secrets[i].name))
                         r = plan_file(p, policy->secrets[i].path, policy->secrets[i].value, policy->secrets[i].size, 0444, err);
         return r;
 }
@@ -277,7 +289,7 @@ int root_plan(struct box_plan *p, const struct box_request *request, gb_error *e
 
         int r = plan_root(p, request, err);
         if (r == 0)
-                r = plan_secrets(p, request->policy, err);
+                r = plan_secrets(p, request, err);
         if (r < 0)
                 return r;
         snprintf(code_path, sizeof(code_path), BOX_CODE_DIR "/%s", request->code_name);
@@ -319,7 +331,7 @@ int root_plan_session(struct box_plan *p, const struct box_request *request, gb_
 
         int r = plan_root(p, request, err);
         if (r == 0)
-                r = plan_secrets(p, request->policy, err);
+                r = plan_secrets(p, request, err);
         if (r == 0)
                 r = plan_runner_files(p, python_runner, err);
         if (r == 0)

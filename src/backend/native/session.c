@@ -8,6 +8,7 @@
 #include "backend/native/admit.h"
 #include "backend/native/command.h"
 #include "backend/native/keeper.h"
+#include "backend/native/listener.h"
 #include "backend/native/payload.h"
 #include "backend/native/root.h"
 #include "backend/native/template.h"
@@ -47,6 +48,7 @@ struct backend_program {
 struct backend_session {
         int channel;
         int workspace;
+        int listener; /* where it comes from; -1: there is none, or it was taken */
         struct usage_files usage;
         bool unified;
         bool warm; /* its interpreters come from a template */
@@ -133,6 +135,8 @@ static const char *why_cold(const struct session_request *q, const struct native
 
         if (!q->template)
                 return "";
+        if (q->ca)
+                return "its certificates need a root of their own";
         if (!q->policy->warm)
                 return "the policy says warm: false";
         if (warden_layers_off() != 0)
@@ -216,7 +220,7 @@ static int send_open(struct backend_session *s, const struct session_request *q,
                 (void)language_by_name(q->languages, "python", &python, NULL);
         struct box_request request = {
                 .policy = q->policy, .language = python ? python : &none, .workspace_fd = q->workspace_fd, .mount_fds = q->mount_fds,
-                .rootfs = q->rootfs, .uid = q->uid, .gid = q->gid,
+                .rootfs = q->rootfs, .ca = q->ca, .uid = q->uid, .gid = q->gid,
         };
         m->spec.layers_off = warden_layers_off();
         int r = native_admit(host, &request, &m->spec, ret_controls, err);
@@ -226,6 +230,8 @@ static int send_open(struct backend_session *s, const struct session_request *q,
                 m->spec.payload_hash = hash_plan(plan, host);
         if (r == 0)
                 r = plan_descriptors(plan, host, NULL, err);
+        if (r == 0)
+                r = listener_plan(plan, q->policy, &s->listener, err);
         if (r < 0)
                 return r;
         say_warmth(q, w, ret_controls);
@@ -286,6 +292,7 @@ static void close_session(struct backend_session *s)
         s->first = safe_close(s->first);
         s->channel = safe_close(s->channel);
         s->workspace = safe_close(s->workspace);
+        s->listener = safe_close(s->listener);
         usage_close(&s->usage);
 }
 
@@ -296,7 +303,7 @@ static int session_new(const struct session_request *q, bool unified, struct bac
         if (!s)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         *s = (struct backend_session){
-                .channel = -1, .workspace = -1, .first = -1, .files = -1, .unified = unified, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0,
+                .channel = -1, .workspace = -1, .listener = -1, .first = -1, .files = -1, .unified = unified, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0,
                 .files_lock = PTHREAD_MUTEX_INITIALIZER,
         };
         memset(&s->usage, -1, sizeof(s->usage));
@@ -430,6 +437,11 @@ int session_native_admit(const struct policy *policy, struct controls *ret, gb_e
         struct box_spec spec = {0};
 
         return native_admit(host_once(), &request, &spec, ret, err);
+}
+
+int session_native_listener(struct backend_session *s, gb_error *err)
+{
+        return listener_take(&s->listener, err);
 }
 
 int session_native_event_fd(const struct backend_session *s)

@@ -112,11 +112,6 @@ static void check(const struct work *w, int r, const char *what)
                 fail(w, -r, what);
 }
 
-static int negative(int r)
-{
-        return r < 0 ? -errno : 0;
-}
-
 /* ---- the child ---- */
 
 static void set_limits(const struct work *w)

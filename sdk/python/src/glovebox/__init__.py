@@ -37,18 +37,20 @@ from .errors import (BlockedVerdict, CancelledVerdict, ConflictError, Connection
                      TooLargeError, UnauthorizedError, UnavailableError, UnenforceableError, UsageError, VerdictError)
 from .events import Event, ExceptionEvent, Output, ResultValue, Started, VerdictEvent
 from .findings import Finding, Findings
+from .network import NetworkBudget, NetworkHost, NetworkInfo, NetworkUse, Rule
 from .records import ContextInfo, FileEntry, RunInfo, ServerInfo, ServerStats, SessionInfo, Stats
 from .results import Control, Image, Limits, Peak, Result, RunError, Value, Verdict
 
 __all__ = [
-    "AsyncClient", "AsyncContext", "AsyncFiles", "AsyncRun", "AsyncRunStream", "AsyncSamples", "AsyncSandbox", "BlockedVerdict",
-    "CancelledVerdict", "Client", "ConflictError", "ConnectionFailed", "Context", "ContextInfo", "Control", "CpuVerdict", "Data", "DeniedError",
-    "DiskFullError", "DiskVerdict", "Duration", "ErrorVerdict", "Event", "ExceptionEvent", "FileEntry", "Files", "Finding", "Findings", "GloveboxError", "Image",
-    "InternalError", "LimitError", "Limits", "LostError", "LostVerdict", "MediaError", "MemoryVerdict", "MethodError", "NotFoundError",
-    "NotInstalled", "Output", "OutputVerdict", "Peak", "PidsVerdict", "Place", "PolicyError", "ProtocolError", "Pulled", "QuotaError", "Result",
-    "ResultValue", "Run", "RunError", "RunInfo", "RunStream", "Samples", "Sandbox", "Secret", "Secrets", "ServerInfo", "ServerStats", "SessionInfo", "Size", "Started",
-    "Stats", "SyscallVerdict", "TimeoutVerdict", "TooLargeError", "UnauthorizedError", "UnavailableError", "UnenforceableError", "UsageError",
-    "Value", "Verdict", "VerdictError", "VerdictEvent", "__version__", "check", "run", "run_async", "sessions",
+    "AsyncClient", "AsyncContext", "AsyncFiles", "AsyncRun", "AsyncRunStream", "AsyncSamples", "AsyncSandbox", "BlockedVerdict", "CancelledVerdict",
+    "Client", "ConflictError", "ConnectionFailed", "Context", "ContextInfo", "Control", "CpuVerdict", "Data", "DeniedError", "DiskFullError",
+    "DiskVerdict", "Duration", "ErrorVerdict", "Event", "ExceptionEvent", "FileEntry", "Files", "Finding", "Findings", "GloveboxError", "Image",
+    "InternalError", "LimitError", "Limits", "LostError", "LostVerdict", "MediaError", "MemoryVerdict", "MethodError", "NetworkBudget", "NetworkHost",
+    "NetworkInfo", "NetworkUse", "NotFoundError", "NotInstalled", "Output", "OutputVerdict", "Peak", "PidsVerdict", "Place", "PolicyError",
+    "ProtocolError", "Pulled", "QuotaError", "Result", "ResultValue", "Rule", "Run", "RunError", "RunInfo", "RunStream", "Samples", "Sandbox",
+    "Secret", "Secrets", "ServerInfo", "ServerStats", "SessionInfo", "Size", "Started", "Stats", "SyscallVerdict", "TimeoutVerdict", "TooLargeError",
+    "UnauthorizedError", "UnavailableError", "UnenforceableError", "UsageError", "Value", "Verdict", "VerdictError", "VerdictEvent", "__version__",
+    "check", "run", "run_async", "sessions",
 ]
 
 
@@ -56,7 +58,9 @@ def run(code: Data, *, language: str = "python", args: Optional[Sequence[str]] =
         timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
         policy: Optional[Mapping[str, Any]] = None,
-        backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+        backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+        network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+        template: Optional[str] = "python",
         files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
         on_stdout: Optional[Callable[[str], Any]] = None, on_stderr: Optional[Callable[[str], Any]] = None,
         on_result: Optional[Callable[[Value], Any]] = None, check: bool = False, server: Optional[str] = None, token: Optional[str] = None,
@@ -71,13 +75,14 @@ def run(code: Data, *, language: str = "python", args: Optional[Sequence[str]] =
         'timeout'
 
     args, stdin, name: arguments, standard input, name of the file. timeout, memory, trust, env, secrets, policy: as for Sandbox.
+    network, allow, allow_ranges: what it may reach, as for Sandbox.
     template: what Python is forked from; None: a fresh interpreter. files: path in the workspace to text or bytes.
     workspace: "private", or a directory of the host, for a server of one's own.
     on_stdout, on_stderr: called with text as it comes. check: raises a VerdictError unless the verdict is ok.
     """
     return client_for(client, server, token).run(
         code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
-        backend=backend, image=image, runtime=runtime, template=template,
+        backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges, template=template,
         files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check)
 
 
@@ -85,7 +90,9 @@ async def run_async(code: Data, *, language: str = "python", args: Optional[Sequ
                     timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
                     env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                     policy: Optional[Mapping[str, Any]] = None,
-                    backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+                    backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+                    network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+                    template: Optional[str] = "python",
                     files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                     on_stdout: Optional[TextCallback] = None, on_stderr: Optional[TextCallback] = None,
                     on_result: Optional[ValueCallback] = None, check: bool = False, server: Optional[str] = None,
@@ -94,7 +101,7 @@ async def run_async(code: Data, *, language: str = "python", args: Optional[Sequ
     async with AsyncClient(server, token) as client:
         return await client.run(
             code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
-            backend=backend, image=image, runtime=runtime,
+            backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges,
             template=template, files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check)
 
 

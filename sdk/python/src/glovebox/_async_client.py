@@ -15,6 +15,7 @@ from ._http import NDJSON, Request, path_of
 from ._secrets import Secrets
 from ._transport import Transport
 from .findings import Findings
+from .network import Rule
 from .records import Json, RunInfo, ServerInfo, ServerStats, SessionInfo
 from .results import Control, Result, controls_by_name
 
@@ -56,13 +57,16 @@ class AsyncClient:
                   timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
                   env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                   policy: Optional[Mapping[str, Any]] = None,
-                  backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+                  backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+                  network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+                  template: Optional[str] = "python",
                   files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                   on_stdout: Optional[TextCallback] = None, on_stderr: Optional[TextCallback] = None,
                   on_result: Optional[ValueCallback] = None, check: bool = False) -> Result:
         """Runs a program in a box of its own and waits for its end. See glovebox.run()."""
         body = with_box(run_body(code, language=language, name=name, args=args, stdin=stdin, timeout=timeout),
-                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace, secrets)
+                        policy_body(policy, trust, memory, None, env, backend, image, runtime, network, allow, allow_ranges), template, files, workspace,
+                        secrets)
         result = await execute(self._caller, path_of("v1", "runs"), body, Callbacks(on_stdout, on_stderr, on_result))
         return result.raise_for_verdict() if check else result
 
@@ -70,24 +74,30 @@ class AsyncClient:
                timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
                env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                policy: Optional[Mapping[str, Any]] = None,
-               backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+               backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+               network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+               template: Optional[str] = "python",
                files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                on_break: str = "cancel") -> AsyncRunStream:
         """The same as an iterator of events."""
         body = with_box(run_body(code, language=language, name=name, args=args, stdin=stdin, timeout=timeout),
-                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace, secrets)
+                        policy_body(policy, trust, memory, None, env, backend, image, runtime, network, allow, allow_ranges), template, files, workspace,
+                        secrets)
         return AsyncRunStream(self._caller, run_request(path_of("v1", "runs"), body, NDJSON), on_break=on_break)
 
     async def start(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                     timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
                     env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                     policy: Optional[Mapping[str, Any]] = None,
-                    backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+                    backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+                    network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+                    template: Optional[str] = "python",
                     files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                     interactive: bool = False) -> AsyncRun:
         """The same, without waiting."""
         body = with_box(run_body(code, language=language, name=name, args=args, stdin=stdin, timeout=timeout, interactive=interactive, detach=True),
-                        policy_body(policy, trust, memory, None, env, backend, image, runtime), template, files, workspace, secrets)
+                        policy_body(policy, trust, memory, None, env, backend, image, runtime, network, allow, allow_ranges), template, files, workspace,
+                        secrets)
         run = await self._caller.object(run_request(path_of("v1", "runs"), body, "application/json"))
         return AsyncRun(self._caller, str(run["id"]))
 
@@ -125,12 +135,13 @@ class AsyncClient:
                 timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                 policy: Optional[Mapping[str, Any]] = None,
                 backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+                network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
                 idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                 workspace: Place = "private", name: Optional[str] = None,
                 metadata: Optional[Mapping[str, str]] = None, language: str = "python") -> AsyncSandbox:
         """A sandbox at this server."""
         return AsyncSandbox(template, trust=trust, memory=memory, timeout=timeout, env=env, secrets=secrets, policy=policy,
-                            backend=backend, image=image, runtime=runtime, idle_timeout=idle_timeout,
+                            backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges, idle_timeout=idle_timeout,
                             max_lifetime=max_lifetime, workspace=workspace, name=name, metadata=metadata, language=language, client=self)
 
     def attach(self, id: str, *, language: str = "python") -> AsyncSandbox:

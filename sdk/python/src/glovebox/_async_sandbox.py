@@ -15,6 +15,7 @@ from ._caller import Caller
 from ._http import NDJSON, Request, path_of
 from ._secrets import Secrets
 from .errors import ConnectionFailed, GloveboxError, NotFoundError, UsageError
+from .network import NetworkInfo, Rule, ranges_body, rules_body
 from .records import ContextInfo, RunInfo, SessionInfo, Stats
 from .results import Result
 
@@ -34,11 +35,12 @@ class AsyncSandbox:
                  timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                  policy: Optional[Mapping[str, Any]] = None,
                  backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+                 network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
                  idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                  workspace: Place = "private", name: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                  language: str = "python", server: Optional[str] = None, token: Optional[str] = None,
                  client: Optional["AsyncClient"] = None) -> None:
-        self._body = session_body(policy_body(policy, trust, memory, timeout, env, backend, image, runtime),
+        self._body = session_body(policy_body(policy, trust, memory, timeout, env, backend, image, runtime, network, allow, allow_ranges),
                                   template, idle_timeout, max_lifetime, workspace, name, metadata, secrets)
         self.language = language
         self._join(client, server, token)
@@ -285,6 +287,19 @@ class AsyncSandbox:
     def stats_stream(self, interval: float = 1.0) -> AsyncSamples[Stats]:
         """Samples every so many seconds (0.1 to 60), until the session ends. The sandbox has to be open."""
         return AsyncSamples(self._caller, path_of("v1", "sessions", self.id, "stats", query={"interval": interval}), Stats.from_object)
+
+    async def network(self) -> NetworkInfo:
+        """What it may reach, and what it has reached so far."""
+        return NetworkInfo.from_object(await self._caller.object(Request("GET", path_of("v1", "sessions", await self.opened(), "network"))))
+
+    async def set_network(self, allow: Sequence[Rule], *, ranges: Optional[Sequence[str]] = None, bytes: Optional[Size] = None,
+                          requests: Optional[int] = None, connections: Optional[int] = None) -> NetworkInfo:
+        """Other rules from now on, for connections that are open, too. See Sandbox.set_network()."""
+        fields = {"allow": rules_body(allow), "ranges": ranges_body(ranges) if ranges is not None else None, "bytes": bytes, "requests": requests,
+                  "connections": connections}
+        request = Request.with_json("PUT", path_of("v1", "sessions", await self.opened(), "network"),
+                                    {key: value for key, value in fields.items() if value is not None})
+        return NetworkInfo.from_object(await self._caller.object(request))
 
     async def patch(self, *, idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None, name: Optional[str] = None,
                     metadata: Optional[Mapping[str, str]] = None) -> SessionInfo:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
 from ._secrets import Secrets, secrets_body
 from .errors import UsageError
+from .network import Rule, ranges_body, rules_body
 
 #: Seconds, or text with a unit: 1.5, "500ms", "2m".
 Duration = Union[int, float, str]
@@ -42,12 +43,17 @@ def _given(**fields: Any) -> Dict[str, Any]:
 
 def policy_body(policy: Optional[Mapping[str, Any]], trust: Optional[str], memory: Optional[Size], timeout: Optional[Duration],
                 env: Optional[Mapping[str, str]], backend: Optional[str] = None, image: Optional[str] = None,
-                runtime: Optional[str] = None) -> Optional[Dict[str, Any]]:
+                runtime: Optional[str] = None, network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None,
+                allow_ranges: Optional[Sequence[str]] = None) -> Optional[Dict[str, Any]]:
     """The policy, of the arguments that are parts of it."""
+    if allow is not None and network is None and "network_mode" not in (policy or {}):
+        network = "allowlist"
     made = dict(policy or {})
     for argument, key, value in (("trust", "trust", trust), ("memory", "mem_limit", memory), ("timeout", "timeout", timeout),
                                  ("env", "env", dict(env) if env is not None else None), ("backend", "backend", backend), ("image", "image", image),
-                                 ("runtime", "runtime", runtime)):
+                                 ("runtime", "runtime", runtime), ("network", "network_mode", network),
+                                 ("allow", "network_allow", rules_body(allow) if allow is not None else None),
+                                 ("allow_ranges", "network_ranges", ranges_body(allow_ranges) if allow_ranges is not None else None)):
         if value is None:
             continue
         if key in made:

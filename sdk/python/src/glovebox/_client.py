@@ -18,6 +18,7 @@ from ._stats import Samples
 from ._transport import BlockingTransport
 from .errors import UsageError
 from .findings import Findings
+from .network import Rule
 from .records import Json, RunInfo, ServerInfo, ServerStats, SessionInfo
 from .results import Control, Result, Value
 
@@ -64,40 +65,46 @@ class Client:
             timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
             env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
             policy: Optional[Mapping[str, Any]] = None,
-            backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+            backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+            network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+            template: Optional[str] = "python",
             files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
             on_stdout: Optional[Callable[[str], Any]] = None, on_stderr: Optional[Callable[[str], Any]] = None,
             on_result: Optional[Callable[[Value], Any]] = None, check: bool = False) -> Result:
         """Runs a program in a box of its own and waits for its end. See glovebox.run()."""
         return drive(self._core.run(
             code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
-            backend=backend, image=image, runtime=runtime,
+            backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges,
             template=template, files=files, workspace=workspace, name=name, on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check))
 
     def stream(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
                timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
                env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                policy: Optional[Mapping[str, Any]] = None,
-               backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+               backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+               network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+               template: Optional[str] = "python",
                files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
                on_break: str = "cancel") -> RunStream:
         """The same as an iterator of events."""
         return RunStream(self._core.stream(
             code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
-            backend=backend, image=image, runtime=runtime,
+            backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges,
             template=template, files=files, workspace=workspace, name=name, on_break=on_break))
 
     def start(self, code: Data, *, language: str = "python", args: Optional[Sequence[str]] = None, stdin: Optional[Data] = None,
               timeout: Optional[Duration] = None, memory: Optional[Size] = None, trust: Optional[str] = None,
               env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
               policy: Optional[Mapping[str, Any]] = None,
-              backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None, template: Optional[str] = "python",
+              backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+              network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
+              template: Optional[str] = "python",
               files: Optional[Mapping[str, Data]] = None, workspace: Place = "private", name: Optional[str] = None,
               interactive: bool = False) -> Run:
         """The same, without waiting."""
         return Run(drive(self._core.start(
             code, language=language, args=args, stdin=stdin, timeout=timeout, memory=memory, trust=trust, env=env, secrets=secrets, policy=policy,
-            backend=backend, image=image, runtime=runtime,
+            backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges,
             template=template, files=files, workspace=workspace, name=name, interactive=interactive)))
 
     def check(self, code: Data, *, language: str = "python", trust: Optional[str] = None, policy: Optional[Mapping[str, Any]] = None,
@@ -127,12 +134,13 @@ class Client:
                 timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                 policy: Optional[Mapping[str, Any]] = None,
                 backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+                network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
                 idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                 workspace: Place = "private", name: Optional[str] = None,
                 metadata: Optional[Mapping[str, str]] = None, language: str = "python") -> Sandbox:
         """A sandbox at this server."""
         return Sandbox(template, trust=trust, memory=memory, timeout=timeout, env=env, secrets=secrets, policy=policy,
-                       backend=backend, image=image, runtime=runtime, idle_timeout=idle_timeout,
+                       backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges, idle_timeout=idle_timeout,
                        max_lifetime=max_lifetime, workspace=workspace, name=name, metadata=metadata, language=language, client=self)
 
     def attach(self, id: str, *, language: str = "python") -> Sandbox:

@@ -12,6 +12,7 @@ from ._files import Files
 from ._runs import Run, RunStream
 from ._secrets import Secrets
 from ._stats import Samples
+from .network import NetworkInfo, Rule
 from .records import ContextInfo, RunInfo, SessionInfo, Stats
 from .results import Result, Value
 
@@ -43,6 +44,9 @@ class Sandbox:
     {"NAME": {"value": "...", "file": "/run/secrets/name"}} it is a file in the box. The server shows only their names.
     backend: who isolates: "native", or "docker", an engine. image, runtime: what the box is made of, and of an engine by whom it is run. What is None is as the
     server's policy has it; what else it lets callers choose its configuration says (backends, images, runtimes).
+    network: "none"; "allowlist": what the rules of allow name, and nothing else; "host": everything that the host can reach. allow: rules ("pypi.org",
+    "*.example.com:443,8443", "http://deb.debian.org/debian/", "tcp://github.com:22", a preset such as "python-packages", or dicts); alone they mean
+    network="allowlist". allow_ranges: addresses that are not public and may be dialled ("10.1.0.0/16"). See docs/network.md.
     idle_timeout, max_lifetime: when the session ends by itself.
     workspace: "private"; "kept"; or a directory of the host, for a server of one's own.
     name, metadata: for people. language: of runs that name none.
@@ -53,6 +57,7 @@ class Sandbox:
                  timeout: Optional[Duration] = None, env: Optional[Mapping[str, str]] = None, secrets: Optional[Secrets] = None,
                  policy: Optional[Mapping[str, Any]] = None,
                  backend: Optional[str] = None, image: Optional[str] = None, runtime: Optional[str] = None,
+                 network: Optional[str] = None, allow: Optional[Sequence[Rule]] = None, allow_ranges: Optional[Sequence[str]] = None,
                  idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None,
                  workspace: Place = "private", name: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                  language: str = "python", server: Optional[str] = None, token: Optional[str] = None, client: Optional["Client"] = None) -> None:
@@ -60,7 +65,7 @@ class Sandbox:
         self.client = client_for(client, server, token)
         self._begin(AsyncSandbox(
             template, trust=trust, memory=memory, timeout=timeout, env=env, secrets=secrets, policy=policy,
-            backend=backend, image=image, runtime=runtime, idle_timeout=idle_timeout, max_lifetime=max_lifetime,
+            backend=backend, image=image, runtime=runtime, network=network, allow=allow, allow_ranges=allow_ranges, idle_timeout=idle_timeout, max_lifetime=max_lifetime,
             workspace=workspace, name=name, metadata=metadata, language=language, client=self.client._core))
 
     @classmethod
@@ -209,6 +214,29 @@ class Sandbox:
         """Samples every so many seconds (0.1 to 60), until the session ends."""
         drive(self._core.opened())
         return Samples(self._core.stats_stream(interval))
+
+    def network(self) -> NetworkInfo:
+        """What it may reach, and what it has reached so far.
+
+            >>> with Sandbox(allow=["pypi.org"]) as careful:
+            ...     info = careful.network()
+            >>> info.mode, [rule["host"] for rule in info.rules], info.used.requests
+            ('allowlist', ['pypi.org'], 0)
+        """
+        return drive(self._core.network())
+
+    def set_network(self, allow: Sequence[Rule], *, ranges: Optional[Sequence[str]] = None, bytes: Optional[Size] = None,
+                    requests: Optional[int] = None, connections: Optional[int] = None) -> NetworkInfo:
+        """Other rules from now on, of a session that has an allowlist. What is open and not allowed any more is cut.
+
+            >>> with Sandbox(allow=["python-packages"]) as box:
+            ...     box.run("import subprocess; subprocess.run(['pip', 'install', ...])")
+            ...     box.set_network([])  # nothing passes from here on
+
+        ranges: of addresses that are not public and may be dialled. bytes, requests, connections: budgets of the whole session. What is None stays; a server that
+        one reaches by a token takes only what its policy allows.
+        """
+        return drive(self._core.set_network(allow, ranges=ranges, bytes=bytes, requests=requests, connections=connections))
 
     def patch(self, *, idle_timeout: Optional[Duration] = None, max_lifetime: Optional[Duration] = None, name: Optional[str] = None,
               metadata: Optional[Mapping[str, str]] = None) -> SessionInfo:

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Uni
 from . import _display
 from .errors import verdict_error
 from .findings import Findings
+from .network import NetworkUse
 
 T = TypeVar("T")
 
@@ -403,6 +404,17 @@ class Result:
         return {str(name): count for name, count in names.items() if isinstance(count, int)} if isinstance(names, dict) else {}
 
     @property
+    def network(self) -> Optional[NetworkUse]:
+        """What the run has sent where, and what was refused; None unless the network is an allowlist.
+
+            >>> result = glovebox.run("import urllib.request as r; r.urlopen('https://example.com')", allow=["pypi.org"])
+            >>> [(each.host, each.port, each.decision) for each in result.network.refused]
+            [('example.com', 443, 'no-rule')]
+        """
+        source = self.raw.get("network")
+        return NetworkUse.from_object(source) if isinstance(source, dict) else None
+
+    @property
     def notes(self) -> List[str]:
         """Sentences: limits that were hit although the verdict is another, controls that were not enforced in full."""
         listed = self.raw.get("notes")
@@ -432,6 +444,8 @@ class Result:
             parts.append(f"rule={self.guard[0].rule} line={self.guard[0].line}")
         if self.scrubbed:
             parts.append(f"scrubbed={sum(self.scrubbed.values())}")
+        if self.network is not None and self.network.denied:
+            parts.append(f"network_denied={self.network.denied}")
         return " ".join(["<Result", self.verdict.kind, *parts]) + ">"
 
     def _repr_html_(self) -> str:

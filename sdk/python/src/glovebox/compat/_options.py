@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, Optional, Sequence, Union
 
 from ..errors import UsageError
+from ..network import Rule, rules_body
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 CONTAINER_USER = 1000
 CPU_PERIOD = 100_000  # microseconds, of which a quota is a part
+DEPENDENCIES = ("python-packages",)  # what a whitelist lets pass that names nothing: where dependencies come from
 
 
 def check_name(what: str, name: str) -> str:
@@ -49,11 +51,18 @@ def _make(place: pathlib.Path) -> bool:
 
 
 def limits(*, cpus: Optional[float] = None, pids: Optional[int] = None, tmp: Optional[str] = None, disk: Optional[str] = None,
-           network: str = "none", timeout: Optional[float] = None) -> Dict[str, Any]:
-    """Keys of a policy; what is None stays as the server has it."""
+           network: str = "none", allow: Optional[Sequence[Rule]] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+    """Keys of a policy; what is None stays as the server has it.
+
+    network: "none"; "host"; "whitelist": the hosts of dependencies, or those of allow; "allowlist": those of allow. allow alone means the last."""
     values: Dict[str, Any] = {"cpu_count": cpus, "pids_limit": pids, "tmp_size": tmp, "disk_limit": disk, "timeout": timeout}
-    if network not in ("none", "host"):
-        raise UsageError(f"there is no network mode {network!r}", hint='take "none" or "host"')
+    if network not in ("none", "host", "whitelist", "allowlist"):
+        raise UsageError(f"there is no network mode {network!r}", hint='take "none", "host", "whitelist" or "allowlist"')
     if network == "host":
+        if allow is not None:
+            raise UsageError('allow and network="host" exclude each other', hint="everything that the host can reach needs no rules")
         values["network_mode"] = "host"
+    elif network != "none" or allow is not None:
+        values["network_mode"] = "allowlist"
+        values["network_allow"] = rules_body(allow if allow is not None else DEPENDENCIES if network == "whitelist" else ())
     return {key: value for key, value in values.items() if value is not None}

@@ -15,6 +15,7 @@ import pathlib
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import Client, Sandbox
+from ..network import Rule
 from ..results import Result
 from . import _backend, _hide, _options, _screen
 
@@ -35,12 +36,14 @@ RULES = {name: "block" for name in ("credential-files", "init-process", "process
 def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout: float = TIMEOUT_SECONDS, memory: str = MEMORY,
                    project: Union[None, str, "os.PathLike[str]"] = None, network: str = "none", env: Optional[Mapping[str, str]] = None,
                    secrets: Union[Sequence[str], Mapping[str, str]] = (), blocked_imports: Optional[Sequence[str]] = None,
-                   template: Optional[str] = TEMPLATE, image: str = IMAGE, backend: Optional[str] = None, client: Optional[Client] = None) -> Dict[str, Any]:
+                   template: Optional[str] = TEMPLATE, image: str = IMAGE, backend: Optional[str] = None, client: Optional[Client] = None,
+                   allow: Optional[Sequence[Rule]] = None) -> Dict[str, Any]:
     """Runs Python and returns {"stdout", "stderr", "returncode"}, with "image_base64" (a PNG) when a plot was drawn.
 
-    project: a directory that the code can read at /project, without its credential files. network: "none", or "host" for everything that the
-    host can reach. secrets: texts that must neither come in nor go out, or {"NAME": text}, which the code gets as variables; those of the project's .env are known
-    without being named, and not in the sandbox. blocked_imports: packages in the place of those that drive browsers. image: of the engine, where that is Docker.
+    project: a directory that the code can read at /project, without its credential files. network: "none"; "whitelist" for the hosts that
+    dependencies come from; "host" for everything that the host can reach. allow: rules of hosts that it may reach, instead.
+    secrets: texts that must neither come in nor go out, or {"NAME": text}, which the code gets as variables; those of the project's .env are known without being named, and not in the
+    sandbox. blocked_imports: packages in the place of those that drive browsers. image: of the engine, where that is Docker.
     """
     made_of = _backend.box(backend, image, template, client)
     place = pathlib.Path(project).expanduser().resolve() if project is not None else None
@@ -50,7 +53,7 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
         return {"stdout": "", "stderr": refused + "\n", "returncode": REFUSED_STATUS}
     plain = {name: value for name, value in (env or {}).items() if not _is_known(value, known)}
     given.update({name: value for name, value in (env or {}).items() if name not in plain})
-    policy = _options.limits(network=network)
+    policy = _options.limits(network=network, allow=allow)
     policy["guard_rules"] = RULES
     if blocked_imports is not None:
         policy["guard_imports"] = list(blocked_imports)

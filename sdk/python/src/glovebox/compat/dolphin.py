@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 from .. import Client, Sandbox, Secrets
 from ..errors import NotFoundError, UsageError
+from ..network import Rule
 from ..results import Result
 from . import _backend, _options
 
@@ -30,13 +31,14 @@ _PREFIX = "dolphin-"
 class DockerSandboxExecutor:
     """One session: a box whose /sandbox is <sandbox_base_dir>/<session_id> of the host, and stays after it.
 
-    memory_limit: "512m". cpu_quota: microseconds of each 100000, as Docker has it. enable_network: everything that the host can reach.
+    memory_limit: "512m". cpu_quota: microseconds of each 100000, as Docker has it. enable_network: everything that the host can reach; allow: rules of hosts,
+    such as ["python-packages"], instead of that.
     secrets: variables of the code that do not come back in what it prints.
     """
 
     def __init__(self, session_id: str, sandbox_base_dir: str = BASE, image_name: str = IMAGE, memory_limit: str = "512m", cpu_quota: int = 100_000,
                  enable_network: bool = False, timeout: float = 30, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
-                 client: Optional[Client] = None, secrets: Optional[Secrets] = None) -> None:
+                 client: Optional[Client] = None, secrets: Optional[Secrets] = None, allow: Optional[Sequence[Rule]] = None) -> None:
         self.session_id = _options.check_name("the session id", session_id)
         self.image_name = image_name
         if cpu_quota <= 0:
@@ -47,7 +49,7 @@ class DockerSandboxExecutor:
             raise UsageError(f"{self.host_dir} is a link", hint="remove it, or take another session id")
         _options.directory(self.host_dir, in_container=made_of["backend"] == "docker")
         self._template = template
-        policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, network="host" if enable_network else "none")
+        policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, network="host" if enable_network and allow is None else "none", allow=allow)
         self._box = Sandbox(**made_of, memory=memory_limit, timeout=timeout, secrets=secrets, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
                             metadata={"made-by": "dolphin", "image": image_name}, client=client)
 

@@ -14,12 +14,13 @@ import pathlib
 import secrets
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from .. import Client, Context, Output, ResultValue, Sandbox, Secrets
 from .._secrets import secrets_body
 from ..errors import ConflictError, GloveboxError, LimitError, NotFoundError
 from ..events import ExceptionEvent, VerdictEvent
+from ..network import Rule
 from . import _backend, _options
 
 IMAGE = "ironclaw-sandbox:latest"
@@ -32,16 +33,18 @@ class SandboxManager:
     """One box that is started once and kept, with a directory of the host as /workspace. Files made inside belong to the caller.
 
     secrets: variables of the code that do not come back in what it prints. They are given to a box when it is made; one that an earlier process has left has its own.
+    network: "none"; "whitelist" for the hosts that dependencies come from; "host" for everything that the host can reach. allow: rules of hosts that it may reach, instead.
     """
 
     _default: Optional["SandboxManager"] = None
     _default_lock = threading.Lock()
 
     def __init__(self, workspace: Union[str, "os.PathLike[str]"] = WORKSPACE, *, image: str = IMAGE, memory: str = "1g", timeout: float = 120.0, network: str = "none",
-                 template: Optional[str] = TEMPLATE, backend: Optional[str] = None, client: Optional[Client] = None, secrets: Optional[Secrets] = None) -> None:
+                 template: Optional[str] = TEMPLATE, backend: Optional[str] = None, client: Optional[Client] = None, secrets: Optional[Secrets] = None,
+                 allow: Optional[Sequence[Rule]] = None) -> None:
         self.image, self._backend, self._client = image, backend, client
         self._memory, self._timeout, self._network, self._template = memory, timeout, network, template
-        self._workspace, self._secrets = workspace, secrets_body(secrets)
+        self._workspace, self._secrets, self._allow = workspace, secrets_body(secrets), allow
         self._lock = threading.Lock()
         self._box: Optional[Sandbox] = None
 
@@ -87,8 +90,9 @@ class SandboxManager:
     def _create(self, made_of: Dict[str, Any], place: pathlib.Path, client: Client) -> Sandbox:
         def new(**times: Any) -> Sandbox:
             return _backend.opened(Sandbox(
-                **made_of, **times, memory=self._memory, timeout=self._timeout, secrets=self._secrets, policy=_options.limits(network=self._network),
-                workspace=str(place), name=self._name(place), metadata={"made-by": "ironclaw"}, client=client), self._template)
+                **made_of, **times, memory=self._memory, timeout=self._timeout, secrets=self._secrets,
+                policy=_options.limits(network=self._network, allow=self._allow), workspace=str(place), name=self._name(place),
+                metadata={"made-by": "ironclaw"}, client=client), self._template)
         try:
             box = new(**KEPT)
         except LimitError:  # a server that keeps boxes less long

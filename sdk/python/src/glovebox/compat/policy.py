@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from .. import Client, Sandbox, Secrets
 from .._private import program
-from ..errors import GloveboxError, NotFoundError, PolicyError, UnenforceableError
+from ..errors import GloveboxError, NotFoundError, PolicyError
 from ..records import Stats
 from ..results import Result
 from . import _backend, _options
@@ -31,13 +31,6 @@ _LIMITS = {"mem_limit": "mem_limit", "pids_limit": "pids_limit", "timeout": "tim
 _GUARD = ("guard", "scrub", "guard_rules", "guard_imports")
 
 
-def _network(mode: str) -> str:
-    if mode == "whitelist":
-        raise UnenforceableError("the network mode \"whitelist\" needs the egress proxy, which is not part of this version of glovebox",
-                                 hint="take \"none\"; put what the code needs into its workspace")
-    return mode
-
-
 class ContainerManager:
     """Boxes with the configuration of a container. What would weaken one is refused, and what is always so may be said."""
 
@@ -47,12 +40,13 @@ class ContainerManager:
         self._lock = threading.Lock()
 
     def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Sandbox:
-        """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist"), environment, user, secrets
+        """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist": the hosts that dependencies come
+        from, or the rules of network_allow), network_allow, environment, user, secrets
         ({"NAME": text}, which do not come back), guard, scrub, guard_rules, guard_imports, and what holds anyway: cap_drop ALL, security_opt no-new-privileges,
         read_only."""
         made_of = _backend.box(self._backend, image, TEMPLATE, self._client)
         config = dict(runtime_configs or {})
-        policy: Dict[str, Any] = _options.limits(network=_network(str(config.pop("network_mode", "none"))))
+        policy: Dict[str, Any] = _options.limits(network=str(config.pop("network_mode", "none")), allow=config.pop("network_allow", None))
         environment, secrets = config.pop("environment", None), config.pop("secrets", None)
         for key, value in config.items():
             policy.update(_understand(key, value))
@@ -107,7 +101,7 @@ def _understand(key: str, value: Any) -> Dict[str, Any]:
         if value != _FIXED[key]:
             raise PolicyError(f"{key}: {value!r} is refused: it is {_FIXED[key]!r} in every box", hint=f"leave {key} out")
         return {}
-    raise PolicyError(f"{key} is nothing that a box has", hint="known: " + ", ".join(sorted([*_LIMITS, *_FIXED, "nano_cpus", "security_opt", "user", "environment", "network_mode", "secrets", *_GUARD])))
+    raise PolicyError(f"{key} is nothing that a box has", hint="known: " + ", ".join(sorted([*_LIMITS, *_FIXED, "nano_cpus", "security_opt", "user", "environment", "network_mode", "network_allow", "secrets", *_GUARD])))
 
 
 @dataclasses.dataclass(frozen=True)
