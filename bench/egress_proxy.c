@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 {
         static const uint16_t all[][2] = {{1, 65535}};
         struct egress_rule_source rules[HOSTS_MAX] = {0};
-        static struct egress_rules head = {.version = EGRESS_RULES_VERSION, .n_ranges = 1, .connections_max = 65536};
+        static struct egress_rules head = {.version = EGRESS_RULES_VERSION, .n_ranges = 2, .connections_max = 65536};
         struct buffer block;
         struct egress_box *box;
         gb_error err = {0};
@@ -47,6 +47,7 @@ int main(int argc, char **argv)
         buffer_init(&block, EGRESS_POLICY_BYTES_MAX);
         block.secret = true;
         address_range_parse("0.0.0.0/0", 9, &head.ranges[0]);
+        address_range_parse("::/0", 4, &head.ranges[1]);
         int fd = listen_at((uint16_t)atoi(argv[1]));
         if (fd < 0 || egress_rules_write(&head, rules, (size_t)argc - 3, &block) < 0 || egress_box_new(&block, NULL, &box, &err) < 0 ||
             egress_box_attach(box, fd, &err) < 0) {

@@ -57,6 +57,7 @@ exec cat
 # What code in a box says to the proxy. Targets are as they are sent; nothing is looked up or made tidy here.
 CLIENT = r'''
 import json, socket, ssl, threading
+threading.stack_size(1 << 18)
 PROXY = ("127.0.0.1", 3128)
 def report(*values):
     print(json.dumps(values))
@@ -395,7 +396,8 @@ class Site(Listener):
                 return body
 
             def one(self):
-                request = Request(self.command, self.path, self.headers, self.read_body())
+                path = self.requestline.split()[1]  # self.path is made tidy
+                request = Request(self.command, path, self.headers, self.read_body())
                 site.requests.append(request)
                 answer = site.reply(request)
                 status, headers, body = answer if isinstance(answer, tuple) else (200, {}, answer)
@@ -507,6 +509,7 @@ class Internet:
 
 class Trap:
     def __init__(self, internet, port):
+        self.port = port
         self.listeners = [internet.listen(address, port, lambda plain: plain.recv(1)) for address in ("0.0.0.0", "::")]
 
     @property

@@ -85,6 +85,8 @@ _FUNCTIONS = {
     "gb_session_close": (None, _pointer),
     "gb_session_run": (c.c_int, _pointer, c.POINTER(RunOptions), _handle, _error),
     "gb_session_contexts_json": (_pointer, _pointer),
+    "gb_session_set_network": (c.c_int, _pointer, _pointer, _error),
+    "gb_session_network_json": (_pointer, _pointer),
     "gb_context_open": (c.c_int, _pointer, _text, _handle, _error),
     "gb_context_id": (_text, _pointer),
     "gb_context_restart": (c.c_int, _pointer, _error),
@@ -129,7 +131,7 @@ def libexec():
     place = BUILD / "libexec"
     with contextlib.suppress(FileExistsError, PermissionError):
         place.mkdir(mode=0o755)
-    for helper in ("agent/glovebox-agent", "guard/glovebox-reader", "guard/glovebox-rules", "runner/glovebox-probe", "warden/glovebox-warden"):
+    for helper in ("agent/glovebox-agent", "egress/glovebox-egress", "guard/glovebox-reader", "guard/glovebox-rules", "runner/glovebox-probe", "warden/glovebox-warden"):
         with contextlib.suppress(FileExistsError, PermissionError):
             (place / os.path.basename(helper)).symlink_to(BUILD / "src" / helper)
     return place
@@ -411,6 +413,21 @@ class Session:
             return jsonlib.loads(c.string_at(text))
         finally:
             library().gb_free(text)
+
+    def network(self):
+        """What it has sent where; None: it has no allowlist."""
+        text = library().gb_session_network_json(self.handle)
+        try:
+            return jsonlib.loads(c.string_at(text)) if text else None
+        finally:
+            library().gb_free(text)
+
+    def set_network(self, policy):
+        own = Policy(policy)
+        try:
+            _check(library().gb_session_set_network, self.handle, own.handle)
+        finally:
+            own.free()
 
     def __init__(self, policy=None, template="python", workspace=None, trust=None, rootfs=None):
         self.handle, self.contexts = c.c_void_p(), []

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/bench.sh run|sessions|server|backends|guard [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
+# tools/bench.sh run|sessions|server|backends|guard|egress [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,6 +32,7 @@ guard)
         fi
         [ ! -x "$peers/bin/python" ] || export BENCH_PEER_PYTHON=$PWD/$peers/bin/python
         ;;
-*) die "bench: there is no benchmark '$which': run, sessions, server, backends, guard" ;;
+egress) packages_install tinyproxy-bin openssl curl ninja-build ;; # not squid: its package would start a service; it takes part where it is
+*) die "bench: there is no benchmark '$which': run, sessions, server, backends, guard, egress" ;;
 esac
 exec "$python" "bench/$which.py" "$@"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A connection ends in one of three ways: both sides have said all that they had to say; the code's end is broken; or the host says WIRE_CONNECTION_CLOSE, and the code has
- * taken what came before that. Then its socket is closed and WIRE_CONNECTION_CLOSE is sent. Its number is used again when the host has said the same. */
+ * A connection ends in one of three ways: both sides have said all that they had to say; the code's end is broken; or the host says WIRE_CONNECTION_CLOSE, and
+ * the code has taken what came before that. Then its socket is closed and WIRE_CONNECTION_CLOSE is sent. Its number is used again when the host has said the same. */
 #include "agent/connection.h"
 
 #include "agent/link.h"

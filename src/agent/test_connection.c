@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way out of a container, as the agent has it: its listener, and what goes over it. Attacks of docs/attack-catalogue.md: 119 (who else may have the port), 127 (as many
- * connections as there can be), 152 (nobody reads). */
+ * The way out of a container, as the agent has it: its listener, and what goes over it. Attacks of docs/attack-catalogue.md: 119 (who else may have the port),
+ * 124 (as many connections as there can be), 152 (nobody reads). */
 #include "agent/test_peer.h"
 
 #include "base/error.h"
@@ -171,7 +171,7 @@ static void test_nobody_reads(void **state)
         }
 }
 
-/* 127: those above the most are closed at once, and there is room again when one has ended. */
+/* 124: those above the most are closed at once, and there is room again when one has ended. */
 static void test_as_many_as_there_can_be(void **state)
 {
         struct peer *a = *state;
@@ -260,8 +260,9 @@ static void test_what_the_host_would_not_say(void **state)
 {
         static const struct wire_frame wrong[] = {
                 {.type = WIRE_LISTEN}, {.type = WIRE_CONNECTION_OPEN, .program = 9}, {.type = WIRE_CONNECTION_DATA, .program = 9, .size = 4},
-                {.type = WIRE_CONNECTION_DATA, .program = 1}, {.type = WIRE_CONNECTION_EOF, .program = 0}, {.type = WIRE_CONNECTION_CLOSE, .program = WIRE_CONNECTIONS_MAX + 1},
-                {.type = WIRE_CONNECTION_CREDIT, .program = 1, .value = 1}, {.type = WIRE_CONNECTION_EOF, .program = 1, .size = 4}, {.type = WIRE_CONNECTION_CLOSE + 1, .program = 1},
+                {.type = WIRE_CONNECTION_DATA, .program = 1}, {.type = WIRE_CONNECTION_EOF, .program = 0},
+                {.type = WIRE_CONNECTION_CLOSE, .program = WIRE_CONNECTIONS_MAX + 1}, {.type = WIRE_CONNECTION_CREDIT, .program = 1, .value = 1},
+                {.type = WIRE_CONNECTION_EOF, .program = 1, .size = 4}, {.type = WIRE_CONNECTION_CLOSE + 1, .program = 1},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {

@@ -14,8 +14,8 @@
  * no other's way.
  *
  * A connection is one that code in the container has made to the agent's listener (WIRE_LISTEN), carried to glovebox: bytes both ways, each with a window of
- * WIRE_CONNECTION_WINDOW. It has a number of its own kind, which the agent chooses. Each side says WIRE_CONNECTION_CLOSE once, as its last word of it; what comes from the
- * other one after that is dropped, and when both have said it the number is free. */
+ * WIRE_CONNECTION_WINDOW. It has a number of its own kind, which the agent chooses. Each side says WIRE_CONNECTION_CLOSE once, as its last word of it; what comes
+ * from the other one after that is dropped, and when both have said it the number is free. */
 #ifndef AGENT_WIRE_H
 #define AGENT_WIRE_H
 

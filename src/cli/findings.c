@@ -202,7 +202,8 @@ static const char *reason_of(const char *decision)
         return decision;
 }
 
-static bool is_refused(const json_t *row)
+/* The other two: it passed, and nobody was there. */
+bool findings_is_refused(const json_t *row)
 {
         const char *decision = json_member(row, "decision", "allowed");
 
@@ -225,7 +226,7 @@ void findings_tell_network(const json_t *network, const struct findings_view *vi
                 return;
         size_t n = (size_t)snprintf(text, sizeof(text), "network: %" PRIu64 " %s refused", denied, denied == 1 ? "request" : "requests");
         json_array_foreach(json_object_get(network, "hosts"), i, row) {
-                if (!is_refused(row) || (shown >= REFUSED_MAX && ++more))
+                if (!findings_is_refused(row) || (shown >= REFUSED_MAX && ++more))
                         continue;
                 const char *host = json_member(row, "host", "");
                 bool bare = !*host || !strchr(host, ':');

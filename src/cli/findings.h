@@ -20,7 +20,9 @@ struct findings_view {
 void findings_tell(const json_t *guard, bool told, const struct findings_view *view);
 /* "2 secrets scrubbed: github-token 1, API_KEY 1", if there were any. */
 void findings_tell_scrubbed(const json_t *scrubbed, const struct findings_view *view);
-/* "network: 2 requests refused: evil.com:443 (no-rule)", if there were any, and what a budget has cut. From the object "network" of a result. */
+/* Whether a row of "hosts" is one that the policy did not let pass. */
+bool findings_is_refused(const json_t *row);
+/* "network: 2 requests refused: evil.com:443 (no rule)", if there were any, and what a budget has cut. From the object "network" of a result. */
 void findings_tell_network(const json_t *network, const struct findings_view *view);
 
 /* "file:line:column: action: rule: message" to out, for each of them. */

@@ -2,6 +2,7 @@
  *
  * glovebox net: what a session may reach, what it has reached, and other rules for one that lives. */
 #include "cli/command.h"
+#include "cli/findings.h"
 #include "cli/human.h"
 #include "cli/ids.h"
 #include "cli/output.h"
@@ -38,14 +39,6 @@ static const struct table_column columns[] = {
         {.title = "DOWN", .right = true, .drop = 1},
 };
 
-/* Let pass, though perhaps nobody was there. */
-static bool is_passed(const json_t *row)
-{
-        const char *decision = json_member(row, "decision", "");
-
-        return strcmp(decision, "allowed") == 0 || strcmp(decision, "unresolved") == 0 || strcmp(decision, "unreached") == 0;
-}
-
 static void add_row(struct table *t, const json_t *row)
 {
         char port[HUMAN_TEXT_MAX], requests[HUMAN_TEXT_MAX], up[HUMAN_TEXT_MAX], down[HUMAN_TEXT_MAX];
@@ -75,7 +68,7 @@ static int colour_rows(const struct buffer *lines, const json_t *rows, struct bu
         for (size_t i = 0; at < end && r == 0; i++) {
                 const char *newline = memchr(at, '\n', (size_t)(end - at));
                 const char *stop = newline ? newline : end;
-                r = add_coloured(out, at, (size_t)(stop - at), i > 0 && !is_passed(json_array_get(rows, i - 1)));
+                r = add_coloured(out, at, (size_t)(stop - at), i > 0 && findings_is_refused(json_array_get(rows, i - 1)));
                 if (r == 0)
                         r = buffer_add_string(out, "\n");
                 at = stop + 1;
@@ -237,7 +230,7 @@ static int print_line(const json_t *row, unsigned count, struct sink *out)
         const char *titles = lines.data, *line = strchr(titles, '\n') + 1;
         int r = count % TITLES_EVERY == 0 ? buffer_add(&text, titles, (size_t)(line - titles)) : 0;
         if (r == 0)
-                r = add_coloured(&text, line, strlen(line) - 1, colours && !is_passed(row));
+                r = add_coloured(&text, line, strlen(line) - 1, colours && findings_is_refused(row));
         if (r == 0)
                 r = buffer_add_string(&text, "\n");
         return r < 0 ? r : sink_write(out, text.data, text.size);

@@ -21,9 +21,11 @@ static int set_value(json_t *object, const struct policy *p, const struct policy
                                             [OPTION_CPUS] = "_milli"};
         const void *field = (const char *)p + row->offset;
         char name[96], text[POLICY_VALUE_MAX];
+        const char *unit = (size_t)row->type < ARRAY_SIZE(units) && units[row->type] ? units[row->type] : "";
+        size_t n = strlen(row->key), k = strlen(unit);
 
-        snprintf(name, sizeof(name), "%s%s", row->key,
-                 (size_t)row->type < ARRAY_SIZE(units) && units[row->type] ? units[row->type] : "");
+        /* "network_bytes" has it already. */
+        snprintf(name, sizeof(name), "%s%s", row->key, k <= n && strcmp(row->key + n - k, unit) == 0 ? "" : unit);
         if (row->type == OPTION_BOOL)
                 return json_object_set_new(object, name, json_boolean(*(const bool *)field));
         if (policy_option_is_word(row))
@@ -133,20 +135,27 @@ static int show_guard(const struct policy *p, struct buffer *out)
         return r;
 }
 
-/* What the text of a rule does not say follows it as a remark; values of headers are shown to nobody. */
+/* As text where that says all of it, else as a mapping, which is JSON and so YAML. Values of headers are shown to nobody. */
+static int show_rule(const struct network_rule *rule, struct buffer *out)
+{
+        _cleanup_json_ json_t *map = network_rule_to_json(rule);
+
+        json_object_del(map, "rule");
+        json_object_del(map, "headers");
+        _cleanup_free_ char *text = rule->intercept || rule->n_paths > 1 ? json_dumps(map, 0) : NULL;
+        int r = text ? buffer_printf(out, "  - %s", text) : buffer_printf(out, "  - \"%s\"", rule->text);
+        for (size_t i = 0; i < rule->n_headers && r == 0; i++)
+                r = buffer_printf(out, "%s%s", i == 0 ? " # with the header " : ", ", rule->headers[i].name);
+        return r < 0 ? r : buffer_add_string(out, "\n");
+}
+
 static int show_network(const struct policy *p, struct buffer *out)
 {
         char range[ADDRESS_TEXT_MAX + 4];
         int r = p->n_network_allow > 0 ? buffer_add_string(out, "network_allow:\n") : 0;
 
-        for (size_t i = 0; i < p->n_network_allow && r == 0; i++) {
-                const struct network_rule *rule = p->network_allow[i];
-                r = buffer_printf(out, "  - \"%s\"%s", rule->text, rule->intercept ? " # intercept" : rule->n_headers > 0 ? " #" : "");
-                for (size_t k = 0; k < rule->n_headers && r == 0; k++)
-                        r = buffer_printf(out, "%s%s", k > 0 || rule->intercept ? ", header " : " header ", rule->headers[k].name);
-                if (r == 0)
-                        r = buffer_add_string(out, "\n");
-        }
+        for (size_t i = 0; i < p->n_network_allow && r == 0; i++)
+                r = show_rule(p->network_allow[i], out);
         if (r == 0 && p->n_network_ranges > 0)
                 r = buffer_add_string(out, "network_ranges:\n");
         for (size_t i = 0; i < p->n_network_ranges && r == 0; i++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Theory of operation. There is one proxy for each process. It is started by the first box that needs it, and stays until this process ends: then its
- * socket has an end, and so has it; a process that returns from main() waits for that. Each order is sent and its answer waited for with the lock; a proxy that does not answer in time, or answers something
- * else, is ended.
+ * Theory of operation. There is one proxy for each process. It is started by the first box that needs it, and stays until this process ends: then its socket has an
+ * end, and so has it; a process that returns from main() waits for that. Each order is sent and its answer waited for with the lock; a proxy that does not answer in
+ * time, or answers something else, is ended.
  *
- * Everything that a proxy is told of a box is kept here, too: where its connections come from, its rules, its ledger. So a proxy that has died is
- * started again and told everything again, by a thread that waits for its death (one for each proxy that was started, known by its number), after a
- * pause that grows, or by the next order, at once. Meanwhile connections wait in the backlog of their listeners, and nobody inside can take the port.
- * When it cannot be started again and again, the listeners are closed: nothing waits for ever. */
+ * Everything that a proxy is told of a box is kept here, too: where its connections come from, its rules, its ledger. So a proxy that has died is started again and
+ * told everything again, by a thread that waits for its death (one for each proxy that was started, known by its number), after a pause that grows, or by the next
+ * order, at once. Meanwhile connections wait in the backlog of their listeners, and nobody inside can take the port. When it cannot be started again and again, the
+ * listeners are closed: nothing waits for ever. */
 #include "egress/client.h"
 
 #include "base/fd.h"
@@ -39,6 +39,7 @@
 #define PAUSE_FIRST_USEC 50000ULL
 #define PAUSE_MAX_USEC 2000000ULL
 #define FAILURES_MAX 5 /* starts in a row; then listeners are closed */
+#define FAULTS_MAX 2   /* of those, for one box */
 #define WATCHER_STACK_BYTES (128 * KIB)
 
 struct egress_box {
@@ -46,6 +47,7 @@ struct egress_box {
         int rules_fd, ledger_fd, authority_fd; /* authority_fd -1: none */
         int source_fd;   /* -1: none yet, or closed for good */
         uint64_t given;  /* the number of the proxy that has it */
+        unsigned faults; /* proxies that died while they were told of it */
         atomic_bool lost; /* its source was closed, because nobody serves it */
         struct ledger *ledger;
         bool listed;
@@ -398,10 +400,12 @@ static int tell_all(gb_error *err)
                 return r < 0 ? r : -EIO;
         LIST_FOREACH(b, &proxy.boxes, entry) {
                 r = b->source_fd >= 0 ? give(b, err) : 0;
+                /* One by which they die is not to take the others with it. */
+                if (r == 1 || (r < 0 && ++b->faults >= FAULTS_MAX))
+                        lose(b);
                 if (r < 0)
                         return r;
-                if (r == 1)
-                        lose(b);
+                b->faults = 0;
         }
         return 0;
 }

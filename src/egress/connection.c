@@ -74,7 +74,8 @@ static void on_more(struct bufferevent *client, void *data)
 static void stop_deadline(struct connection *c)
 {
         if (c->deadline)
-                stop_deadline(c);
+                event_free(c->deadline);
+        c->deadline = NULL;
 }
 
 static void end_after(struct connection *c, const void *bytes, size_t size)

@@ -105,7 +105,11 @@ static void say_list(struct writer *w, const char *item)
 /* What is asked, as an operator would write it. */
 static void say_wanted(struct writer *w, const struct egress_request *q)
 {
-        say(w, "%s%s:%u", q->method && q->protocol == EGRESS_HTTP ? "http://" : "", show_host(q->host).text, q->port);
+        struct shown host = show_host(q->host);
+
+        say(w, "%s%s:%u", q->method && q->protocol == EGRESS_HTTP ? "http://" : "", host.text, q->port);
+        if (!q->method && q->port != 443 && strlen(host.text) <= 64)
+                say(w, " (tcp://%s:%u if it is not TLS)", host.text, q->port);
 }
 
 static void explain_host(struct writer *w, const struct egress_rules *r, const struct egress_request *q)
@@ -133,8 +137,8 @@ static void explain_protocol(struct writer *w, const struct egress_rules *r, con
         if (q->protocol == EGRESS_HTTP)
                 say(w, "plain http is not allowed for \"%s\" on port %u, so the request was not sent. Allowed for this host: ", q->host->text, q->port);
         else
-                say(w, "only plain http is allowed for \"%s\" on port %u, and not TLS or other bytes in a tunnel, so nothing was sent. Allowed for this host: ", q->host->text,
-                    q->port);
+                say(w, "only plain http is allowed for \"%s\" on port %u, and not TLS or other bytes in a tunnel, so nothing was sent. Allowed for this host: ",
+                    q->host->text, q->port);
         say_rules(w, r, q->host);
         if (q->protocol == EGRESS_HTTP)
                 say(w, ". Do not retry; use https://%s:%u/ instead.", host.text, q->port);
@@ -163,12 +167,12 @@ static void explain_path(struct writer *w, const struct egress_rules *r, const s
 
 static void explain_budget(struct writer *w, const struct egress_rules *r, enum egress_decision d)
 {
+        static const char end[] = "so nothing more is sent. Do not retry; go on without the network.";
+
         if (d == EGRESS_OVER_BYTES)
-                say(w, "this sandbox has used up its budget of %" PRIu64 " bytes of network traffic (network_bytes), so nothing more is sent. Do not retry; go on without the network.",
-                    r->bytes_max);
+                say(w, "this sandbox has used up its budget of %" PRIu64 " bytes of network traffic (network_bytes), %s", r->bytes_max, end);
         else if (d == EGRESS_OVER_REQUESTS)
-                say(w, "this sandbox has used up its budget of %" PRIu64 " network requests (network_requests), so nothing more is sent. Do not retry; go on without the network.",
-                    r->requests_max);
+                say(w, "this sandbox has used up its budget of %" PRIu64 " network requests (network_requests), %s", r->requests_max, end);
         else
                 say(w, "this sandbox has %" PRIu32 " network connections open, which is all it may have at a time (network_connections). Close some, then try again.",
                     r->connections_max);
@@ -177,13 +181,15 @@ static void explain_budget(struct writer *w, const struct egress_rules *r, enum 
 static void explain_tls(struct writer *w, const struct egress_request *q, enum egress_decision d, const char *detail)
 {
         if (d == EGRESS_NO_TLS)
-                say(w, "what was sent in the tunnel to \"%s\" port %u is not TLS, so it was not passed on. Only TLS is allowed there. Do not retry; use https, or ask the operator to add "
-                       "tcp://%s:%u to network_allow.", q->host->text, q->port, show_host(q->host).text, q->port);
+                say(w, "what was sent in the tunnel to \"%s\" port %u is not TLS, so it was not passed on. Only TLS is allowed there. Do not retry; use https, or ask "
+                       "the operator to add tcp://%s:%u to network_allow.", q->host->text, q->port, show_host(q->host).text, q->port);
         else if (detail)
-                say(w, "the TLS connection in the tunnel to \"%s\" asked for %s, which is another host, so nothing was sent. Do not retry; ask for the host that the tunnel is for.",
+                say(w, "the TLS connection in the tunnel to \"%s\" asked for %s, which is another host, so nothing was sent. Do not retry; ask for the host that the "
+                       "tunnel is for.",
                     q->host->text, quote(detail).text);
         else
-                say(w, "the TLS connection in the tunnel to \"%s\" does not say for which host it is (server name), so nothing was sent. Do not retry; use a client that sends it.",
+                say(w, "the TLS connection in the tunnel to \"%s\" does not say for which host it is (server name), so nothing was sent. Do not retry; use a client "
+                       "that sends it.",
                     q->host->text);
 }
 
@@ -191,8 +197,8 @@ static void explain_tls(struct writer *w, const struct egress_request *q, enum e
 static void explain_reach(struct writer *w, const struct egress_request *q, enum egress_decision d, const char *detail)
 {
         if (d == EGRESS_NO_ADDRESS)
-                say(w, "\"%s\" leads to %s, an address that is not reached from this sandbox, so the request was not sent. Do not retry; if it is meant to be reached, ask the "
-                       "operator to add the address to network_ranges.", q->host->text, detail ? quote_path(detail).text : "a place");
+                say(w, "\"%s\" leads to %s, an address that is not reached from this sandbox, so the request was not sent. Do not retry; if it is meant to be "
+                       "reached, ask the operator to add the address to network_ranges.", q->host->text, detail ? quote_path(detail).text : "a place");
         else if (d == EGRESS_UNRESOLVED)
                 say(w, "\"%s\" is allowed, but no address was found for this name%s%s. Check how it is spelled, or try again later.", q->host->text, detail ? ": " : "",
                     detail ? quote_path(detail).text : "");
@@ -237,5 +243,6 @@ void egress_explain(const struct egress_rules *r, const struct egress_request *q
         case EGRESS_DECISION_COUNT:
                 break;
         }
-        say(&w, "the request cannot be understood in one way only%s%s, so it was not sent. Do not retry it as it is.", detail ? ": " : "", detail ? quote_path(detail).text : "");
+        say(&w, "the request cannot be understood in one way only%s%s, so it was not sent. Do not retry it as it is.", detail ? ": " : "",
+            detail ? quote_path(detail).text : "");
 }

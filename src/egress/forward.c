@@ -30,6 +30,7 @@ static const char *reason(int status)
         case 417: return "Expectation Failed";
         case 429: return "Too Many Requests";
         case 431: return "Request Header Fields Too Large";
+        case 500: return "Internal Server Error";
         case 504: return "Gateway Timeout";
         case 505: return "HTTP Version Not Supported";
         default: return "Bad Gateway";
@@ -321,6 +322,18 @@ static enum forward_step read_client(struct forward *f)
         return FORWARD_GONE;
 }
 
+/* Reads on, or not: libevent would call us again and again for what we cannot use now. */
+static void watch(struct bufferevent *b, bool ended)
+{
+        bool full = evbuffer_get_length(bufferevent_get_input(b)) >= FORWARD_READ_MAX, reads = bufferevent_get_enabled(b) & EV_READ;
+
+        if (full && reads)
+                bufferevent_disable(b, EV_READ);
+        else if (!full && !reads && !ended)
+                bufferevent_enable(b, EV_READ);
+        intercept_go_on(b);
+}
+
 void forward_pump(struct forward *f)
 {
         for (;;) {
@@ -333,9 +346,9 @@ void forward_pump(struct forward *f)
                 if (up == FORWARD_WAIT && down == FORWARD_WAIT)
                         break;
         }
-        intercept_go_on(f->c->client);
+        watch(f->c->client, f->client_ended);
         if (f->up.events)
-                intercept_go_on(f->up.events);
+                watch(f->up.events, f->up.ended);
 }
 
 /* ---- events ---- */

@@ -39,7 +39,8 @@ static bool read_target(const char *text, const struct target *fixed, struct tar
         case 0:
                 return true;
         case -EPROTONOSUPPORT:
-                return refuse(no, 400, EGRESS_MALFORMED, "only http:// is asked for in this way; for https:// open a tunnel with CONNECT, as every client does that knows of HTTPS_PROXY");
+                return refuse(no, 400, EGRESS_MALFORMED,
+                              "only http:// is asked for in this way; for https:// open a tunnel with CONNECT, as clients do that know of HTTPS_PROXY");
         default:
                 return refuse(no, 400, EGRESS_MALFORMED, "this is a proxy: its requests have a target such as http://example.com/path, and without a user or a fragment");
         }

@@ -20,7 +20,8 @@ static void use(const struct egress_rules *r)
                 struct host host;
                 if (host_parse(name, strlen(name), &host) < 0)
                         abort();
-                struct egress_request q = {.host = &host, .port = ports[i % 3], .protocol = (enum egress_protocol)(i / 4 % 2), .method = i & 8 ? "GET" : NULL, .path = paths[i / 4 % 4]};
+                struct egress_request q = {.host = &host, .port = ports[i % 3], .protocol = (enum egress_protocol)(i / 4 % 2), .method = i & 8 ? "GET" : NULL,
+                                           .path = paths[i / 4 % 4]};
                 struct egress_verdict v = egress_judge(r, &q);
                 if ((v.decision == EGRESS_ALLOWED && !v.rule) || v.decision > EGRESS_NO_PATH || (r->n_rules == 0 && v.decision != EGRESS_NO_RULE))
                         abort();

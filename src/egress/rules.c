@@ -214,8 +214,8 @@ struct egress_verdict egress_judge(const struct egress_rules *r, const struct eg
 {
         struct egress_verdict nearest = {EGRESS_NO_RULE, NULL};
 
-        _Static_assert(EGRESS_NO_RULE < EGRESS_NO_PORT && EGRESS_NO_PORT < EGRESS_NO_PROTOCOL && EGRESS_NO_PROTOCOL < EGRESS_NO_METHOD && EGRESS_NO_METHOD < EGRESS_NO_PATH,
-                       "the larger, the nearer");
+        _Static_assert(EGRESS_NO_RULE < EGRESS_NO_PORT && EGRESS_NO_PORT < EGRESS_NO_PROTOCOL && EGRESS_NO_PROTOCOL < EGRESS_NO_METHOD &&
+                       EGRESS_NO_METHOD < EGRESS_NO_PATH, "the larger, the nearer");
         for (size_t i = 0; i < r->n_rules; i++) {
                 enum egress_decision d = judge_one(r, &r->rules[i], q);
                 if (d == EGRESS_ALLOWED)

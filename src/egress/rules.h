@@ -87,7 +87,8 @@ bool egress_is_denied(enum egress_decision d);
 struct egress_request {
         const struct host *host;
         uint16_t port;
-        enum egress_protocol protocol; /* HTTPS for a tunnel (CONNECT, SOCKS): rules of EGRESS_TCP match it, too. HTTP for a request; one inside of TLS that ends here: HTTPS */
+        enum egress_protocol protocol; /* HTTPS for a tunnel (CONNECT, SOCKS): rules of EGRESS_TCP match it, too; and for a request inside of TLS that ends here. HTTP for
+                                        * other requests */
         const char *method, *path;     /* of a request, the path as it was sent, from its "/" on; NULL: of a tunnel */
 };
 
@@ -96,7 +97,7 @@ struct egress_verdict {
         const struct egress_rule *rule; /* EGRESS_ALLOWED: the first that lets it pass; otherwise the one that came nearest, or NULL */
 };
 
-/* Looks at host, port, protocol, method and path; nothing is resolved. A path with an encoded slash, dot or backslash, or with "." or ".." segments, matches no prefix. */
+/* Looks at host, port, protocol, method and path; nothing is resolved. A path that url_path_is_ambiguous() matches no prefix. */
 struct egress_verdict egress_judge(const struct egress_rules *r, const struct egress_request *q);
 /* Whether this address may be dialled; *ret_why gets its kind if not. */
 bool egress_may_dial(const struct egress_rules *r, const struct address *a, const char **ret_why);

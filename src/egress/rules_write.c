@@ -42,7 +42,8 @@ static int add_list(struct texts *t, const char *const *items, size_t n, uint32_
 
 static int add_rule(struct texts *t, const struct egress_rule_source *source, struct egress_rule *ret)
 {
-        *ret = (struct egress_rule){.pattern = source->pattern, .protocol = source->protocol, .intercept = source->intercept, .n_ports = source->n_ports, .text = here(t)};
+        *ret = (struct egress_rule){.pattern = source->pattern, .protocol = source->protocol, .intercept = source->intercept, .n_ports = source->n_ports,
+                                    .text = here(t)};
         if (source->n_ports > NETWORK_PORTS_MAX)
                 return -EINVAL;
         for (size_t i = 0; i < source->n_ports; i++) {

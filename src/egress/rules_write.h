@@ -20,8 +20,8 @@ struct egress_rule_source {
         size_t n_headers;
 };
 
-/* head: everything but size, n_rules and what follows. Makes a block that egress_rules_valid() takes; it may hold secrets, so ret is a buffer with .secret. 0, -ENOMEM, -EFBIG,
- * -EINVAL. */
+/* head: everything but size, n_rules and what follows. Makes a block that egress_rules_valid() takes; it may hold secrets, so ret becomes a buffer with .secret. 0, or
+ * -ENOMEM, -EFBIG, -EINVAL, and ret is untouched. */
 int egress_rules_write(const struct egress_rules *head, const struct egress_rule_source *rules, size_t n_rules, struct buffer *ret);
 
 #endif

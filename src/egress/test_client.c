@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The front's side of the proxy, with one that dies, lies and keeps silent when it is told to (test_client_proxy.c): what it was told of is told to the next one, and what
- * nobody serves is closed. */
+ * The front's side of the proxy, with one that dies, lies and keeps silent when it is told to (test_client_proxy.c): what it was told of is told to the next one,
+ * and what nobody serves is closed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -206,6 +206,34 @@ static void test_order_that_kills(void **state)
         egress_box_free(b);
 }
 
+/* A box by which each next one dies loses its own network, and not that of the others. */
+static void test_box_that_kills(void **state)
+{
+        struct egress_box *a = box_saying("fine", NULL), *b = box_saying("relapse", NULL), *c = box_saying("fine", NULL);
+        gb_error err = {0};
+        uint16_t port_a, port_b, port_c;
+
+        assert_int_equal(egress_box_attach(a, listener(&port_a), &err), 0);
+        assert_int_equal(egress_box_attach(b, listener(&port_b), &err), 0);
+        assert_int_equal(egress_box_attach(c, listener(&port_c), &err), 0);
+        kill(egress_pid(), SIGKILL);
+        uint64_t end = monotonic_usec() + WAIT_USEC;
+        while (egress_box_is_served(b) && monotonic_usec() < end)
+                usleep(1000);
+        assert_false(egress_box_is_served(b));
+        assert_int_equal(dial(port_b), -ECONNREFUSED);
+        while ((told(a, "box", egress_pid()) == 0 || told(c, "box", egress_pid()) == 0 || egress_pid() == 0) && monotonic_usec() < end)
+                usleep(1000);
+        assert_int_equal(told(a, "box", egress_pid()), 1);
+        assert_int_equal(told(c, "box", egress_pid()), 1);
+        assert_true(egress_box_is_served(a) && egress_box_is_served(c));
+        assert_int_equal(dial(port_a), 0);
+        assert_int_equal(dial(port_c), 0);
+        egress_box_free(a);
+        egress_box_free(b);
+        egress_box_free(c);
+}
+
 static void test_wrong_answers(void **state)
 {
         static const char *const words[] = {"wrong", "deaf"};
@@ -321,7 +349,7 @@ static int remove_directory(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_orders), cmocka_unit_test(test_death), cmocka_unit_test(test_order_that_kills),
+                cmocka_unit_test(test_orders), cmocka_unit_test(test_death), cmocka_unit_test(test_order_that_kills), cmocka_unit_test(test_box_that_kills),
                 cmocka_unit_test(test_wrong_answers), cmocka_unit_test(test_refused_box), cmocka_unit_test(test_authority),
                 cmocka_unit_test(test_silence), cmocka_unit_test(test_no_program),
         };

@@ -4,9 +4,11 @@
  *
  *   die       ends when it is told of the box        wrong     answers for another box
  *   mute      does not answer                        refuse    answers with an error
+ *   relapse   dies when it is told of a box that another was told of
  *   deaf      closes its socket and goes on          note:HOST counts a refused request to that host
  *
- * It notes each order in the ledger of the box that it concerns: a row for its own process and kind, "ORDER.PID". Started as "glovebox-egress authority" it prints what could be one. */
+ * It notes each order in the ledger of the box that it concerns: a row for its own process and kind, "ORDER.PID". Started as "glovebox-egress authority" it prints
+ * what could be one. */
 #include "base/fd.h"
 #include "base/message.h"
 #include "egress/ledger.h"
@@ -81,6 +83,8 @@ static bool take(const struct egress_order *o, int *fds, int n_fds, struct egres
                 (void)ledger_map(fds[1], &boxes[i].ledger);
                 boxes[i].source = dup(fds[2]);
         }
+        if (o->kind == EGRESS_ORDER_BOX && boxes[i].ledger && boxes[i].ledger->n_rows > 0 && has_word(rules, "relapse"))
+                _exit(1);
         if (o->kind < EGRESS_ORDER_ROOTS && names[o->kind] && boxes[i].ledger)
                 note(boxes[i].ledger, names[o->kind]);
         if (o->kind == EGRESS_ORDER_GONE) {

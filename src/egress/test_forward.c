@@ -91,44 +91,55 @@ static const struct {
         {"GET http://a.test:@/x?y=1 HTTP/1.1\r\nHost: a.test:@\r\nAccept: */*\r\n\r\n", "GET /x?y=1 HTTP/1.1\r\nHost: a.test:@\r\nAccept: */*\r\n\r\n", OK, OK},
         {"GET http://A.TEST.:@ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n", OK, OK},
         /* Fields between neighbours, and what Connection names, go no further. */
-        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nProxy-Authorization: Basic eA==\r\nProxy-Connection: keep-alive\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n"
+        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nProxy-Authorization: Basic eA==\r\nProxy-Connection: keep-alive\r\n"
+         "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n"
          "Keep-Alive: 5\r\nX-Stays: 2\r\n\r\n",
          "GET / HTTP/1.1\r\nHost: a.test:@\r\nX-Stays: 2\r\n\r\n",
-         "HTTP/1.1 200 Fine\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nProxy-Authenticate: x\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 0\r\n\r\n",
+         "HTTP/1.1 200 Fine\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nProxy-Authenticate: x\r\nSet-Cookie: a\r\n"
+         "Set-Cookie: b\r\nContent-Length: 0\r\n\r\n",
          "HTTP/1.1 200 Fine\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 0\r\n\r\n"},
         /* Credentials: the rule's, whatever the client says, and in whatever spelling. */
         {"GET http://b.test:@/ HTTP/1.1\r\nHost: b.test:@\r\nauthorization: mine\r\nX-API-key: mine\r\nX_Api_Key: mine\r\n\r\n",
          "GET / HTTP/1.1\r\nHost: b.test:@\r\nAuthorization: Bearer s3cret\r\nX-Api-Key: k3y\r\n\r\n", OK, OK},
         {"GET http://b.test:@/ HTTP/1.1\r\nHost: b.test:@\r\nConnection: Authorization\r\n\r\n",
          "GET / HTTP/1.1\r\nHost: b.test:@\r\nAuthorization: Bearer s3cret\r\nX-Api-Key: k3y\r\n\r\n", OK, OK},
-        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nAuthorization: mine\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\nAuthorization: mine\r\n\r\n", OK, OK},
+        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nAuthorization: mine\r\n\r\n",
+         "GET / HTTP/1.1\r\nHost: a.test:@\r\nAuthorization: mine\r\n\r\n", OK, OK},
         /* Bodies: the length is said anew. */
-        {"POST http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 0005\r\n\r\nhello", "POST / HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 5\r\n\r\nhello", OK, OK},
+        {"POST http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 0005\r\n\r\nhello",
+         "POST / HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 5\r\n\r\nhello", OK, OK},
         {"POST http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nTransfer-Encoding: chunked\r\n\r\n005\r\nhello\r\n0\r\n\r\n",
          "POST / HTTP/1.1\r\nHost: a.test:@\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", OK, OK},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n",
-         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n02\r\nhi\r\n0\r\nX: y\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n02\r\nhi\r\n0\r\nX: y\r\n\r\n",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nhi",
          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", .ends = true},
-        {"GET http://a.test:@/ HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        {"GET http://a.test:@/ HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\nConnection: close\r\n\r\n",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
          "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhi", .closes = true},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nConnection: close\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\nConnection: close\r\n\r\n", OK,
          "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", .closes = true},
         /* Answers without a body */
         {"HEAD http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HEAD / HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n",
          "HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n"},
-        {"HEAD http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HEAD / HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"},
-        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"},
+        {"HEAD http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HEAD / HTTP/1.1\r\nHost: a.test:@\r\n\r\n",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"},
+        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n",
+         "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HTTP/1.1 304 Same\r\nContent-Length: 5\r\n\r\n",
          "HTTP/1.1 304 Same\r\nContent-Length: 5\r\n\r\n"},
         /* 100 for who waits for it, other 1xx for nobody */
         {"POST http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\nx",
-         "POST / HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\nx", "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Go\r\n\r\n" OK,
+         "POST / HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\nx",
+         "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Go\r\n\r\n" OK,
          "HTTP/1.1 100 Continue\r\n\r\n" OK},
-        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 102 Wait\r\n\r\n" OK, OK},
+        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test:@\r\n\r\n",
+         "HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 102 Wait\r\n\r\n" OK, OK},
         /* Redirects are the client's to follow. */
         {"GET http://b.test:@/ HTTP/1.1\r\nHost: b.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: b.test:@\r\nAuthorization: Bearer s3cret\r\nX-Api-Key: k3y\r\n\r\n",
-         "HTTP/1.1 302 Found\r\nLocation: http://a.test:@/\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 302 Found\r\nLocation: http://a.test:@/\r\nContent-Length: 0\r\n\r\n"},
+         "HTTP/1.1 302 Found\r\nLocation: http://a.test:@/\r\nContent-Length: 0\r\n\r\n",
+         "HTTP/1.1 302 Found\r\nLocation: http://a.test:@/\r\nContent-Length: 0\r\n\r\n"},
         {"GET http://c.test:@/ok/../ok/x HTTP/1.1\r\nHost: c.test:@\r\n\r\nX", NULL, NULL, "HTTP/1.1 403 Forbidden\r\n"},
 };
 
@@ -181,7 +192,8 @@ static const struct {
         {"GET http://c.test:@/ok/%2e%2e/no HTTP/1.1\r\nHost: c.test:@\r\n\r\n", 403, "path", true},
         {"TRACE http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\n\r\n", 403, "method", true},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 403, "protocol", true},
-        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n", 403, "protocol", true},
+        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"
+         "", 403, "protocol", true},
         /* What cannot be understood */
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: b.test:@\r\n\r\n", 400, "malformed", false},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:&\r\n\r\n", 400, "malformed", false},
@@ -257,7 +269,8 @@ static const char *const bad_answers[] = {
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n",
         "HTTP/2 200\r\n\r\n",
         "SSH-2.0-OpenSSH_9.2\r\n",
-        "HTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\n"
+        "HTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\n"
+         "HTTP/1.1 100 a\r\n\r\nHTTP/1.1 100 a\r\n\r\n"
         "HTTP/1.1 100 a\r\n\r\n" OK,
         "", /* closes */
         "HTTP/1.1 200 OK\r\nContent-Le",
@@ -302,8 +315,10 @@ static void test_bad_bodies(void **state)
         } rows[] = {
                 {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi"},
                 {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"},
-                {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n2;x\r\nho\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"},
-                {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n+2\r\nho\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"},
+                {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n2;x\r\nho\r\n0\r\n\r\n",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"},
+                {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n+2\r\nho\r\n0\r\n\r\n",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -451,10 +466,8 @@ static void test_a_client_that_does_not_read(void **state)
 {
         static char piece[64 * 1024];
         _cleanup_close_ int client = client_open();
-        int small = 4096;
         size_t sent = 0;
 
-        setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
         say_filled(client, GET_A);
         _cleanup_close_ int upstream = server_accept(server);
         hear_filled(upstream, GOT_A);
@@ -587,6 +600,59 @@ static void test_other_rules(void **state)
         hear_refusal(idle, 403, "no-rule", true);
 }
 
+/* ---- time ---- */
+
+/* The time of the only connection is over, whatever it is waiting for. */
+static void be_late(void)
+{
+        event_active(LIST_FIRST(&world_box()->connections)->forward->timer, EV_TIMEOUT, 0);
+}
+
+static void test_a_request_that_does_not_come(void **state)
+{
+        _cleanup_close_ int client = client_open(), silent = -1;
+
+        say_filled(client, "GET http://a.test:@/ HTTP/1.1\r\nHost: a.te");
+        be_late();
+        hear_refusal(client, 408, "malformed", false);
+        hear_end(client);
+        client = safe_close(client);
+        /* Between two requests nobody is told. */
+        silent = client_open();
+        say_filled(silent, "GET http://d.test:@/ HTTP/1.1\r\nHost: d.test:@\r\n\r\n");
+        hear_refusal(silent, 403, "no-rule", true);
+        be_late();
+        hear_end(silent);
+}
+
+static void test_an_answer_that_does_not_come(void **state)
+{
+        static const char *const beginnings[] = {"", "HTTP/1.1 200 OK\r\nX:"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++) {
+                _cleanup_close_ int client = client_open();
+                say_filled(client, GET_A);
+                _cleanup_close_ int upstream = server_accept(server);
+                hear_filled(upstream, GOT_A);
+                say(upstream, beginnings[i]);
+                be_late();
+                hear_refusal(client, 504, "unreached", true);
+                hear_end(upstream);
+                client = safe_close(client);
+                world_turn();
+        }
+        /* In the middle of it: the client sees that it is not whole. */
+        _cleanup_close_ int client = client_open();
+        say_filled(client, GET_A);
+        _cleanup_close_ int upstream = server_accept(server);
+        hear_filled(upstream, GOT_A);
+        say(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi");
+        hear(client, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi");
+        be_late();
+        hear_end(client);
+        hear_end(upstream);
+}
+
 static void test_a_client_that_closes_its_side(void **state)
 {
         _cleanup_close_ int client = client_open();
@@ -634,6 +700,8 @@ int main(void)
                 TEST(test_bytes_are_counted),
                 TEST(test_the_budget_of_bytes_ends_it),
                 TEST(test_other_rules),
+                TEST(test_a_request_that_does_not_come),
+                TEST(test_an_answer_that_does_not_come),
                 TEST(test_a_client_that_closes_its_side),
                 TEST(test_a_client_that_leaves),
         };

@@ -244,6 +244,7 @@ static void test_extensions(void **state)
                 {"another type before the name", "0000 0012 0010 01 0005 612e636f6d 00 0005 622e636f6d", HELLO_BAD, NULL, false},
                 {"a NUL at the end", "0000 000b 0009 00 0006 612e636f6d00", HELLO_BAD, NULL, false},
                 {"a NUL inside", "0000 000a 0008 00 0005 6100636f6d", HELLO_BAD, NULL, false},
+                {"a NUL at the beginning", "0000 000a 0008 00 0005 002e636f6d", HELLO_BAD, NULL, false},
                 {"a blank", "0000 000a 0008 00 0005 6120636f6d", HELLO_BAD, NULL, false},
                 {"a newline", "0000 000a 0008 00 0005 610a636f6d", HELLO_BAD, NULL, false},
                 {"DEL", "0000 000a 0008 00 0005 617f636f6d", HELLO_BAD, NULL, false},
@@ -417,6 +418,7 @@ static void test_sizes(void **state)
                 {EGRESS_HELLO_MAX - 5, 16384, HELLO_DONE},
                 {EGRESS_HELLO_MAX - 4, 16384, HELLO_BAD},
                 {EGRESS_HELLO_MAX - 10, 8192, HELLO_DONE},
+                {EGRESS_HELLO_MAX - 10, EGRESS_HELLO_MAX - 11, HELLO_DONE}, /* the last byte alone */
                 {EGRESS_HELLO_MAX - 9, 8192, HELLO_BAD},
                 {EGRESS_HELLO_MAX / 6, 1, HELLO_DONE},
                 {EGRESS_HELLO_MAX / 6 + 1, 1, HELLO_BAD},

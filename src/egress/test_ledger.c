@@ -185,13 +185,16 @@ static void test_map(void **state)
 
         again = NULL;
         _cleanup_close_ int open_size = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING), small = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        uint32_t version = LEDGER_VERSION, other = LEDGER_VERSION + 1;
         assert_int_equal(ftruncate(open_size, sizeof(struct ledger)), 0);
+        assert_int_equal(pwrite(open_size, &version, sizeof(version), 0), sizeof(version));
         assert_int_equal(ledger_map(open_size, &again), -EINVAL); /* its size could change under us */
         assert_int_equal(ftruncate(small, 100), 0);
         assert_int_equal(fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK), 0);
         assert_int_equal(ledger_map(small, &again), -EINVAL);
         assert_int_equal(fcntl(open_size, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-        assert_int_equal(ledger_map(open_size, &again), -EINVAL); /* no version */
+        assert_int_equal(pwrite(open_size, &other, sizeof(other), 0), sizeof(other));
+        assert_int_equal(ledger_map(open_size, &again), -EINVAL);
         _cleanup_close_ int pipe_end = open("/dev/null", O_RDWR | O_CLOEXEC);
         assert_int_equal(ledger_map(pipe_end, &again), -EINVAL);
         assert_null(again);

@@ -302,7 +302,8 @@ static void random_specs(struct spec *specs, char (*names)[64], size_t n)
                         strcpy(names[i], "*");
                 else
                         snprintf(names[i], sizeof(names[i]), "%s%s", kind < 4 ? "*." : "", name);
-                specs[i] = (struct spec){.pattern = names[i], .protocol = (enum egress_protocol)random_below(EGRESS_PROTOCOLS), .first = (uint16_t)(440 + random_below(4)),
+                specs[i] = (struct spec){.pattern = names[i], .protocol = (enum egress_protocol)random_below(EGRESS_PROTOCOLS),
+                                         .first = (uint16_t)(440 + random_below(4)),
                                          .last = (uint16_t)(443 + random_below(4))};
         }
 }
@@ -448,7 +449,18 @@ static void test_bad_blocks(void **state)
         BAD(b.data[b.size - 1], 'x');
         BAD(b.data[r->rules[0].headers], '\0');
         BAD(b.data[r->rules[0].headers + strlen("Authorization") + 1], '\r');
+        BAD(b.data[r->rules[0].headers + strlen("Authorization") + 1], '\0'); /* a name without a value */
         BAD(b.data[r->rules[0].headers + 3], ':');
+        BAD(b.data[r->rules[0].text], '\n');
+        r->n_ranges = 1;
+        BAD(r->ranges[0].bits, 129);
+
+        static const struct spec address[] = {{"1.2.3.4", EGRESS_TCP, 22, 0, NULL, NULL, false, NULL}};
+        buffer_done(&b);
+        make(address, 1, &b);
+        r = (struct egress_rules *)(void *)b.data;
+        BAD(r->rules[0].pattern.host.address.bytes[15], 5); /* which is not what the text says */
+        BAD(r->rules[0].pattern.kind, PATTERN_BELOW);
 #undef BAD
 }
 
@@ -456,7 +468,8 @@ static void test_write_refused(void **state)
 {
         struct egress_rules head = {.connections_max = 1};
         static const struct spec bad[] = {
-                {"a.com", EGRESS_HTTPS, 443, 0, "GET", NULL, false, NULL}, {"a.com", EGRESS_TCP, 22, 0, NULL, NULL, true, NULL}, {"a.com", EGRESS_HTTPS, 443, 442, NULL, NULL, false, NULL},
+                {"a.com", EGRESS_HTTPS, 443, 0, "GET", NULL, false, NULL}, {"a.com", EGRESS_TCP, 22, 0, NULL, NULL, true, NULL},
+                {"a.com", EGRESS_HTTPS, 443, 442, NULL, NULL, false, NULL},
                 {"a.com", EGRESS_HTTP, 80, 0, NULL, NULL, false, "a\r\nEvil: b"}, {"a.com", EGRESS_HTTP, 0, 0, NULL, NULL, false, NULL},
         };
 
@@ -465,6 +478,15 @@ static void test_write_refused(void **state)
                 assert_int_equal(try_write(&head, &bad[i], 1, &b), -EINVAL);
                 assert_null(b.data);
         }
+        const char *many[NETWORK_METHODS_MAX + 1];
+        for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+                many[i] = "GET";
+        struct egress_rule_source source = {.pattern = {.kind = PATTERN_ANY}, .protocol = EGRESS_HTTP, .n_ports = 1, .ports = (const uint16_t[1][2]){{80, 80}}, .text = "*",
+                                            .methods = many, .n_methods = ARRAY_SIZE(many)};
+        _cleanup_buffer_ struct buffer full = {0}, more = {0};
+        assert_int_equal(egress_rules_write(&head, &source, 1, &more), -EINVAL);
+        source.n_methods--;
+        assert_int_equal(egress_rules_write(&head, &source, 1, &full), 0);
         head.connections_max = 0;
         _cleanup_buffer_ struct buffer b = {0};
         assert_int_equal(try_write(&head, NULL, 0, &b), -EINVAL);
@@ -499,11 +521,14 @@ static void test_explain(void **state)
         const struct egress_rules *r = make(specs, ARRAY_SIZE(specs), &b);
 
         assert_string_equal(explain(r, "EVIL.com.", 443, NULL, NULL, 0, NULL, text),
-                            "glovebox: \"evil.com\" is not in the allowlist of this sandbox, so the request was not sent. Allowed hosts: pypi.org:443, *.pythonhosted.org:443, "
-                            "http://deb.debian.org:80, tcp://10.0.0.5:5432-5440. Do not retry; use an allowed host or ask the operator to add evil.com:443 to network_allow.");
+                            "glovebox: \"evil.com\" is not in the allowlist of this sandbox, so the request was not sent. Allowed hosts: pypi.org:443, "
+                            "*.pythonhosted.org:443, http://deb.debian.org:80, tcp://10.0.0.5:5432-5440. Do not retry; use an allowed host or ask the operator to "
+                            "add evil.com:443 to "
+                            "network_allow.");
         assert_string_equal(explain(r, "pypi.org", 22, NULL, NULL, 0, NULL, text),
-                            "glovebox: port 22 of \"pypi.org\" is not in the allowlist of this sandbox, so the request was not sent. Allowed for this host: pypi.org:443. Do not retry; use "
-                            "an allowed port or ask the operator to add pypi.org:22 to network_allow.");
+                            "glovebox: port 22 of \"pypi.org\" is not in the allowlist of this sandbox, so the request was not sent. Allowed for this host: "
+                            "pypi.org:443. Do not retry; use an allowed port or ask the operator to add pypi.org:22 (tcp://pypi.org:22 if it is not TLS) to "
+                            "network_allow.");
         assert_non_null(strstr(explain(r, "pypi.org", 443, "GET", "/", 0, NULL, text), "use https://pypi.org:443/ instead"));
         assert_non_null(strstr(explain(r, "deb.debian.org", 80, NULL, NULL, 0, NULL, text), "use http://deb.debian.org:80/ instead"));
         assert_non_null(strstr(explain(r, "deb.debian.org", 80, "POST", "/", 0, NULL, text), "Allowed methods: GET."));

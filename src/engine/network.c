@@ -234,6 +234,8 @@ static int scrub_name_of_host(const struct scrub *scrub, char *host, size_t room
 /* A secret that was sent as a name is not shown to those who may see where it went. */
 static struct ledger_copy *without_secrets(const struct network_box *n, struct ledger_copy *l)
 {
+        if (l)
+                l->unserved = !egress_box_is_served(n->egress);
         for (size_t i = 0; l && i < l->n; i++) {
                 char *host = l->rows[i].host;
                 if (scrub_name_of_host(n->names, host, sizeof(l->rows[i].host)) < 0 || scrub_name_of_host(n->scrub, host, sizeof(l->rows[i].host)) < 0) {
@@ -409,7 +411,9 @@ char *network_hint(const struct ledger_copy *l, char buf[static NETWORK_HINT_MAX
         for (size_t i = 0; l && i < l->n && !first; i++)
                 if (egress_is_denied(l->rows[i].decision) && l->rows[i].host[0])
                         first = &l->rows[i];
-        if (l && l->cut != EGRESS_ALLOWED)
+        if (l && l->unserved)
+                n = snprintf(buf, NETWORK_HINT_MAX, "The proxy of the network is gone and could not be started again: nothing passes any more, open a new session.");
+        else if (l && l->cut != EGRESS_ALLOWED)
                 n = snprintf(buf, NETWORK_HINT_MAX, "The network policy's budget of %s was used up.", egress_decision_word(l->cut));
         if (l && l->denied > 0 && first)
                 snprintf(buf + n, (size_t)(NETWORK_HINT_MAX - n), "%s%llu request%s refused by the network policy%s: %s:%u (%s).", n > 0 ? " " : "",

@@ -43,7 +43,7 @@ static int add_secret(struct buffer *to, const struct network_rule *rule, const 
                 return error_set(err, GB_E_USAGE, ENOENT, "the rule %s needs the secret %s, which this run or session does not have: give it one of that name",
                                  quote(rule->text).text, quote(text).text);
         if (!fits_header(s))
-                return error_set(err, GB_E_USAGE, EINVAL, "the secret %s cannot stand in a header, as the rule %s wants it: it has a line break or another control character",
+                return error_set(err, GB_E_USAGE, EINVAL, "the secret %s cannot stand in a header, as the rule %s wants it: it has a line break or a control character",
                                  quote(text).text, quote(rule->text).text);
         return buffer_add(to, s->value, s->size);
 }

@@ -249,7 +249,8 @@ static struct ledger_copy *some_ledger(void)
 
         *l = (struct ledger_copy){.requests = 7, .denied = 3, .bytes_up = 10, .bytes_down = UINT64_MAX, .cut = EGRESS_OVER_BYTES, .n = 3};
         l->rows[0] = (struct ledger_entry){.host = "evil.com", .port = 80, .decision = EGRESS_NO_RULE, .protocol = EGRESS_HTTP, .requests = 3};
-        l->rows[1] = (struct ledger_entry){.host = "pypi.org", .port = 443, .decision = EGRESS_ALLOWED, .protocol = EGRESS_HTTPS, .rule = "https://pypi.org", .requests = 4};
+        l->rows[1] = (struct ledger_entry){.host = "pypi.org", .port = 443, .decision = EGRESS_ALLOWED, .protocol = EGRESS_HTTPS, .rule = "https://pypi.org",
+                                           .requests = 4};
         l->rows[2] = (struct ledger_entry){.decision = EGRESS_NO_RULE};
         return l;
 }
@@ -271,6 +272,8 @@ static void test_json(void **state)
         assert_string_equal(network_hint(l, hint), "The network policy's budget of bytes was used up. 3 requests were refused by the network policy, the first of them: "
                                                    "evil.com:80 (no-rule).");
         assert_string_equal(network_hint(NULL, hint), "");
+        l->unserved = true;
+        assert_non_null(strstr(network_hint(l, hint), "open a new session. 3 requests were refused"));
         assert_true(network_ledger_says(l) && !network_ledger_says(NULL));
 }
 

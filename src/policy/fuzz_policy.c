@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void set_all(struct policy *p, const char *value)
 {
-        static const char *const lists[] = {"mounts", "env", "allow_weaker"};
+        static const char *const lists[] = {"mounts", "env", "allow_weaker", "network_allow", "network_ranges"};
         gb_error err;
 
         for (size_t i = 0; i < n_policy_options; i++)

@@ -76,7 +76,8 @@ static int check_reference(const struct policy *p, const struct network_rule *ru
         for (size_t i = 0; i < p->n_secrets; i++)
                 if (is_named(ref, p->secrets[i].name))
                         return 0;
-        return error_set(err, GB_E_USAGE, ENOENT, "the rule %s uses the secret %.*s, and there is none of that name", quote(rule->text).text, (int)ref->name_size, ref->name);
+        return error_set(err, GB_E_USAGE, ENOENT, "the rule %s uses the secret %.*s, and there is none of that name", quote(rule->text).text, (int)ref->name_size,
+                         ref->name);
 }
 
 int network_check(const struct policy *p, gb_error *err)
@@ -186,7 +187,8 @@ static int rules_are_within(const struct policy *a, const struct policy *b, gb_e
                 for (size_t k = 0; !found && k < b->n_network_ranges; k++)
                         found = a->network_ranges[i].bits >= b->network_ranges[k].bits && address_range_has(&b->network_ranges[k], &a->network_ranges[i].first);
                 if (!found)
-                        return error_set(err, GB_E_DENIED, EPERM, "the range %s is not within those that are allowed here", address_range_format(&a->network_ranges[i], text));
+                        return error_set(err, GB_E_DENIED, EPERM, "the range %s is not within those that are allowed here", address_range_format(&a->network_ranges[i],
+                                                                                                                                                 text));
         }
         return 0;
 }

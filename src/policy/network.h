@@ -24,8 +24,8 @@ int network_range_add_text(struct policy *p, const char *text, gb_error *err);
 /* Whether what a asks for is within what b lets pass: each of its rules is covered by one of b's (headers of a: only those of that rule), ranges and budgets are no more.
  * What is not is named in err. */
 int network_is_within(const struct policy *a, const struct policy *b, gb_error *err);
-/* The same, after each rule of a has taken what it leaves open (methods, paths, headers, intercept) from the first of b's that it is then within. For callers who do not know
- * the values of headers. */
+/* The same, after each rule of a has taken what it leaves open (methods, paths, headers, intercept) from the first of b's that it is then within. For callers who
+ * do not know the values of headers. */
 int network_narrow(struct policy *a, const struct policy *b, gb_error *err);
 /* Names of secrets that rules of this policy use: they stay outside of the box. */
 bool network_uses_secret(const struct policy *p, const char *name);

@@ -243,7 +243,8 @@ int network_allow_add_json(struct policy *p, const json_t *item, bool from_file,
         if (!json_is_object(item)) {
                 const char *text = json_is_string(item) ? scalar(item, number) : NULL;
                 if (!text)
-                        return error_set(err, GB_E_USAGE, EINVAL, "a rule is a text such as \"pypi.org:443\", or a mapping with host, ports, protocol, methods, paths, headers, intercept");
+                        return error_set(err, GB_E_USAGE, EINVAL, "a rule is a text such as \"pypi.org:443\", or a mapping with host, ports, protocol, methods, "
+                                                                  "paths, headers, intercept");
                 return network_allow_add_text(p, text, err);
         }
         rule = network_rule_new();
@@ -267,10 +268,9 @@ static json_t *texts_to_json(char *const *texts, size_t n)
 json_t *network_rule_to_json(const struct network_rule *r)
 {
         json_t *o = json_object(), *ports = json_array(), *names = json_array();
-        bool below = r->pattern.kind == PATTERN_BELOW;
-        char text[HOST_TEXT_MAX + 4];
+        char text[NETWORK_HOST_TEXT_MAX];
 
-        snprintf(text, sizeof(text), "%s%s", r->pattern.kind == PATTERN_ANY ? "*" : below ? "*." : "", r->pattern.kind == PATTERN_ANY ? "" : r->pattern.host.text);
+        network_rule_host(r, text);
         json_object_set_new(o, "rule", json_string(r->text));
         json_object_set_new(o, "host", json_string(text));
         for (size_t i = 0; i < r->n_ports; i++) {

@@ -102,6 +102,17 @@ int network_rule_set_host(struct network_rule *r, const char *text, size_t size,
         return host_pattern_parse(text, size, &r->pattern) < 0 ? refuse_host(text, size, err) : 0;
 }
 
+char *network_rule_host(const struct network_rule *r, char buf[static NETWORK_HOST_TEXT_MAX])
+{
+        const struct host *h = &r->pattern.host;
+
+        if (r->pattern.kind == PATTERN_ANY)
+                return strcpy(buf, "*");
+        bool brackets = h->kind == HOST_ADDRESS && strchr(h->text, ':');
+        snprintf(buf, NETWORK_HOST_TEXT_MAX, "%s%s%s%s", r->pattern.kind == PATTERN_BELOW ? "*." : "", brackets ? "[" : "", h->text, brackets ? "]" : "");
+        return buf;
+}
+
 static int add_range(struct network_rule *r, const char *text, size_t size, gb_error *err)
 {
         const char *dash = memchr(text, '-', size);
@@ -185,7 +196,8 @@ int network_rule_add_path(struct network_rule *r, const char *text, gb_error *er
                 if (text[i] <= ' ' || text[i] > '~' || strchr("\"<>\\^`{|}", text[i]))
                         return error_set(err, GB_E_USAGE, EINVAL, "%s has what no path of a URL has", quote(text).text);
         if (url_path_is_ambiguous(text, n))
-                return error_set(err, GB_E_USAGE, EINVAL, "%s can be read in more than one way; write it without \".\" and \"..\", and nothing of it encoded", quote(text).text);
+                return error_set(err, GB_E_USAGE, EINVAL, "%s can be read in more than one way; write it without \".\" and \"..\", and nothing of it encoded",
+                                 quote(text).text);
         if (n >= NETWORK_PATH_MAX)
                 return error_set(err, GB_E_LIMIT, E2BIG, "the path is too long; at most %d letters", NETWORK_PATH_MAX - 1);
         if (r->n_paths == NETWORK_PATHS_MAX)
@@ -200,7 +212,8 @@ int network_rule_add_path(struct network_rule *r, const char *text, gb_error *er
 /* Those by which a message is framed, or which are between two neighbours only. */
 static bool is_reserved(const char *name)
 {
-        static const char *const names[] = {"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "TE", "Trailer", "Expect", "HTTP2-Settings"};
+        static const char *const names[] = {"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "TE", "Trailer", "Expect",
+                                            "HTTP2-Settings"};
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 if (strcasecmp(names[i], name) == 0)
@@ -286,7 +299,8 @@ static int check_together(const struct network_rule *r, gb_error *err)
         if (what && r->protocol == NETWORK_TCP)
                 return error_set(err, GB_E_USAGE, EINVAL, "a rule for tcp has no %s: its bytes are not looked at", what);
         if (what && r->protocol == NETWORK_HTTPS && !r->intercept)
-                return error_set(err, GB_E_USAGE, EINVAL, "a rule for https has no %s: they cannot be seen inside TLS; use http, or the form with \"intercept: true\"", what);
+                return error_set(err, GB_E_USAGE, EINVAL, "a rule for https has no %s: they cannot be seen inside TLS; use http, or the form with \"intercept: true\"",
+                                 what);
         return 0;
 }
 
@@ -303,8 +317,7 @@ static void append(char *text, size_t size, const char *more)
 /* "GET,HEAD http://a.com:80,8080/x,/y": what network_allow_add_text() reads, as long as there is one path. Room is kept for the dots. */
 static int make_text(struct network_rule *r, gb_error *err)
 {
-        char text[NETWORK_RULE_TEXT_MAX] = "", piece[HOST_TEXT_MAX + 16];
-        const struct host *h = &r->pattern.host;
+        char text[NETWORK_RULE_TEXT_MAX] = "", piece[NETWORK_HOST_TEXT_MAX];
         size_t size = sizeof(text);
 
         for (size_t i = 0; i < r->n_methods; i++) {
@@ -312,10 +325,9 @@ static int make_text(struct network_rule *r, gb_error *err)
                 append(text, size, i + 1 < r->n_methods ? "," : " ");
         }
         append(text, size, network_protocol_name(r->protocol));
-        bool brackets = r->pattern.kind != PATTERN_ANY && h->kind == HOST_ADDRESS && strchr(h->text, ':');
-        snprintf(piece, sizeof(piece), "://%s%s%s%s:", r->pattern.kind == PATTERN_EXACT ? "" : r->pattern.kind == PATTERN_BELOW ? "*." : "*", brackets ? "[" : "",
-                 r->pattern.kind == PATTERN_ANY ? "" : h->text, brackets ? "]" : "");
-        append(text, size, piece);
+        append(text, size, "://");
+        append(text, size, network_rule_host(r, piece));
+        append(text, size, ":");
         for (size_t i = 0; i < r->n_ports; i++) {
                 int n = snprintf(piece, sizeof(piece), "%s%u", i > 0 ? "," : "", r->ports[i][0]);
                 if (r->ports[i][1] != r->ports[i][0])

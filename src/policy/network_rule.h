@@ -21,6 +21,10 @@ int network_rule_add_path(struct network_rule *r, const char *text, gb_error *er
 /* value: as it is kept, with nothing but ${secret:NAME} to be filled in. */
 int network_rule_add_header(struct network_rule *r, const char *name, const char *value, gb_error *err);
 
+/* The host as a rule has it: "*.a.com", "[::1]". */
+#define NETWORK_HOST_TEXT_MAX (HOST_TEXT_MAX + 4)
+char *network_rule_host(const struct network_rule *r, char buf[static NETWORK_HOST_TEXT_MAX]);
+
 /* The ports and the protocol that were not said, what does not go together, and the text. has_protocol: it was said. */
 int network_rule_finish(struct network_rule *r, bool has_protocol, gb_error *err);
 /* Takes the rule, also on failure. */

@@ -105,7 +105,8 @@ int network_allow_add_text(struct policy *p, const char *text, gb_error *err)
                         n++;
                 const char *near = suggest_nearest(text, presets, n);
                 if (near)
-                        return error_set(err, GB_E_USAGE, EINVAL, "%s is not a preset; did you mean %s? a host of that name is written with its port", quote(text).text, near);
+                        return error_set(err, GB_E_USAGE, EINVAL, "%s is not a preset; did you mean %s? a host of that name is written with its port", quote(text).text,
+                                         near);
         }
         if (!rules)
                 return add_one(p, text, err);
@@ -122,7 +123,8 @@ int network_range_add_text(struct policy *p, const char *text, gb_error *err)
         struct address_range range;
 
         if (address_range_parse(text, strlen(text), &range) < 0)
-                return error_set(err, GB_E_USAGE, EINVAL, "%s is not a range of addresses; allowed: 10.0.0.0/8, fd00::/8 or one address, with no bits behind the prefix", quote(text).text);
+                return error_set(err, GB_E_USAGE, EINVAL, "%s is not a range of addresses; allowed: 10.0.0.0/8, fd00::/8 or one address, with no bits behind the "
+                                                          "prefix", quote(text).text);
         for (size_t i = 0; i < p->n_network_ranges; i++)
                 if (p->network_ranges[i].bits == range.bits && address_equals(&p->network_ranges[i].first, &range.first))
                         return 0;

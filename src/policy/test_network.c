@@ -63,6 +63,7 @@ static void test_texts(void **state)
                 {"pypi.org:443", "https://pypi.org:443"},
                 {"pypi.org:80", "http://pypi.org:80"},
                 {"pypi.org:80,443", "https://pypi.org:80,443"},
+                {"pypi.org:80-90", "https://pypi.org:80-90"},
                 {"pypi.org:443,8000-8010", "https://pypi.org:443,8000-8010"},
                 {"https://pypi.org", "https://pypi.org:443"},
                 {"https://pypi.org/", "https://pypi.org:443"},
@@ -158,7 +159,8 @@ static void test_refused_texts(void **state)
 
 static void test_mappings(void **state)
 {
-        static const char text[] = "{\"host\": \"*.a.com\", \"ports\": [443, \"8000-8010\"], \"protocol\": \"https\", \"methods\": [\"get\", \"POST\"], \"paths\": [\"/v1\", \"/v2/\"],"
+        static const char text[] = "{\"host\": \"*.a.com\", \"ports\": [443, \"8000-8010\"], \"protocol\": \"https\", \"methods\": [\"get\", \"POST\"], \"paths\": "
+                                   "[\"/v1\", \"/v2/\"],"
                                    " \"headers\": {\"Authorization\": \"Bearer ${secret:TOKEN}\", \"X-A\": 5}, \"intercept\": true}";
         _cleanup_policy_ struct policy *p = WITH(text), *copy = policy_copy(p);
 
@@ -177,12 +179,14 @@ static void test_mappings(void **state)
         }
         json_t *shown = network_rule_to_json(p->network_allow[0]);
         char *dump = json_dumps(shown, JSON_COMPACT);
-        assert_string_equal(dump, "{\"rule\":\"GET,POST https://*.a.com:443,8000-8010/v1,/v2/\",\"host\":\"*.a.com\",\"ports\":[443,\"8000-8010\"],\"protocol\":\"https\","
+        assert_string_equal(dump, "{\"rule\":\"GET,POST https://*.a.com:443,8000-8010/v1,/v2/\",\"host\":\"*.a.com\",\"ports\":[443,\"8000-8010\"],"
+                                  "\"protocol\":\"https\","
                                   "\"methods\":[\"GET\",\"POST\"],\"paths\":[\"/v1\",\"/v2/\"],\"headers\":[\"Authorization\",\"X-A\"],\"intercept\":true}");
         free(dump);
         json_decref(shown);
 
-        _cleanup_policy_ struct policy *plain = WITH("{\"host\": \"a.com\"}", "{\"host\": \"a.com\", \"ports\": 80}", "{\"host\": \"a.com\", \"ports\": \"22\", \"protocol\": \"tcp\"}");
+        _cleanup_policy_ struct policy *plain = WITH("{\"host\": \"a.com\"}", "{\"host\": \"a.com\", \"ports\": 80}",
+                                                     "{\"host\": \"a.com\", \"ports\": \"22\", \"protocol\": \"tcp\"}");
         assert_string_equal(plain->network_allow[0]->text, "https://a.com:443");
         assert_string_equal(plain->network_allow[1]->text, "http://a.com:80");
         assert_string_equal(plain->network_allow[2]->text, "tcp://a.com:22");
@@ -337,6 +341,12 @@ static void test_fill(void **state)
                         fail_msg("%s: %s", bad[i].value, err.message);
                 json_decref(value);
         }
+        snprintf(text, sizeof(text), "{\"host\": \"a.com\", \"protocol\": \"http\", \"headers\": {\"X\": \"${file:%s}\"}}", path);
+        assert_int_equal(pwrite(fd, "${secret:B}", 11, 0), 11);
+        value = json(text);
+        assert_true(network_allow_add_json(p, value, true, &err) < 0);
+        assert_non_null(strstr(err.message, "a \"${\" in it"));
+        json_decref(value);
         unlink(path);
 }
 
@@ -380,6 +390,7 @@ static void test_within(void **state)
                 {"{\"host\": \"api.com\", \"intercept\": true, \"methods\": \"GET\", \"paths\": \"/v1\", \"headers\": {\"Authorization\": \"y\"}}", RULE_A, false},
                 {"{\"host\": \"api.com\", \"intercept\": true, \"methods\": \"GET\", \"paths\": \"/v1\", \"headers\": {\"X\": \"x\"}}", RULE_A, false},
                 {"{\"host\": \"a.com\", \"intercept\": true}", "\"a.com\"", true},
+                {"\"a.com\"", "{\"host\": \"a.com\", \"intercept\": true}", false},
                 {"{\"host\": \"a.com\", \"intercept\": true, \"headers\": {\"X\": \"x\"}}", "\"a.com\"", false},
         };
 
@@ -408,6 +419,11 @@ static void test_within_modes(void **state)
                         assert_int_equal(network_is_within(a, b, &err) == 0, x <= y);
                 }
         a->network_mode = b->network_mode = NETWORK_ALLOWLIST;
+        _cleanup_policy_ struct policy *wide = make(), *part = make();
+        assert_int_equal(network_range_add_text(wide, "10.0.0.0/8", &err), 0);
+        assert_int_equal(network_range_add_text(part, "10.0.0.0/24", &err), 0);
+        assert_int_equal(network_is_within(part, wide, &err), 0);
+        assert_true(network_is_within(wide, part, &err) < 0);
         assert_int_equal(network_range_add_text(a, "10.1.2.0/24", &err), 0);
         assert_true(network_is_within(a, b, &err) < 0);
         assert_string_equal(err.message, "the range 10.1.2.0/24 is not within those that are allowed here");
@@ -448,7 +464,8 @@ static void test_narrow(void **state)
         assert_string_equal(a->network_allow[2]->text, "GET,HEAD http://deb.com:80/x");
 
         static const char *const bad[] = {
-                "\"*\"", "\"api.com:22\"", "\"http://api.com\"", "\"POST http://deb.com\"", "{\"host\": \"api.com\", \"intercept\": true, \"headers\": {\"Authorization\": \"${secret:MINE}\"}}",
+                "\"*\"", "\"api.com:22\"", "\"http://api.com\"", "\"POST http://deb.com\"",
+                "{\"host\": \"api.com\", \"intercept\": true, \"headers\": {\"Authorization\": \"${secret:MINE}\"}}",
         };
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
                 _cleanup_policy_ struct policy *more = WITH(bad[i]);

@@ -12,6 +12,7 @@ import pytest
 from compat_helpers import BINARY, CANNOT, ROOT, identity, needs_root, on_each_backend
 from glovebox.compat import _hide
 from glovebox.compat.annie import REFUSED_STATUS, execute_python
+from glovebox.errors import UsageError
 
 pytestmark = on_each_backend
 
@@ -155,6 +156,16 @@ def test_without_a_terminal_and_with_a_silent_pipe_nothing_hangs():
         os.close(reader)
         os.close(writer)
     assert done.stdout == "1\n\n", done.stderr
+
+
+def test_some_of_the_network_can_be_asked_for():
+    """Nothing is dialled: what is refused is refused before its name is looked up."""
+    code = "import urllib.request; urllib.request.urlopen('https://example.com', timeout=20)"
+    for network in ({"network": "whitelist"}, {"allow": ["api.example.com"]}, {"network": "allowlist"}):
+        answer = execute_python(code, **network)
+        assert answer["returncode"] == 1 and "403" in answer["stderr"]
+    with pytest.raises(UsageError, match="exclude"):
+        execute_python("1", network="host", allow=["api.example.com"])
 
 
 def test_the_hosts_network_can_be_asked_for():

@@ -46,6 +46,12 @@ def test_no_session_sees_anothers_directory(base):
         assert "NameError" in two.execute_code("y")
 
 
+def test_hosts_by_rules(base):
+    with DockerSandboxExecutor("rules", base, enable_network=True, allow=["python-packages"]) as executor:
+        result = executor.run("import urllib.request; urllib.request.urlopen('https://example.com', timeout=20)")
+        assert result.raw["policy"]["network"] == "allowlist" and [each.host for each in result.network.refused] == ["example.com"]
+
+
 def test_defaults(base):
     with DockerSandboxExecutor("defaults", base) as executor:
         result = executor.run("import os, getpass; print(os.getuid(), getpass.getuser(), os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20)")

@@ -33,6 +33,13 @@ def text_of(messages):
     return "".join(message["content"] for message in messages if message["type"] == "console")
 
 
+def test_hosts_by_rules(tmp_path):
+    with SandboxManager(tmp_path / "workspace", network="whitelist") as some:
+        assert "pypi.org" in [rule["host"] for rule in some.get_or_create_container().network().rules]
+    with SandboxManager(tmp_path / "workspace", allow=["api.example.com"]) as others:
+        assert [rule["host"] for rule in others.get_or_create_container().network().rules] == ["api.example.com"]
+
+
 def test_the_box_is_kept(manager):
     box = manager.get_or_create_container()
     box.run("x = 1")

@@ -4,7 +4,7 @@ import pytest
 
 from compat_helpers import on_each_backend
 from glovebox.compat.policy import ContainerManager, SandboxExecutor
-from glovebox.errors import PolicyError, UnenforceableError
+from glovebox.errors import PolicyError, UnenforceableError, UsageError
 
 pytestmark = on_each_backend
 
@@ -60,9 +60,49 @@ def test_what_would_weaken_it_is_refused(manager, key, value):
     assert manager.cleanup() == 0
 
 
-def test_the_whitelist_is_refused_and_never_ignored(manager):
-    with pytest.raises(UnenforceableError, match="whitelist"):
-        manager.create_container(runtime_configs={"network_mode": "whitelist"})
+TRY = """
+import urllib.request, urllib.error
+for url in {urls}:
+    try:
+        urllib.request.urlopen(url, timeout=20)
+    except urllib.error.URLError as error:
+        print(error)
+"""
+ELSEWHERE = TRY.format(urls=["https://example.com"])
+
+
+def test_the_whitelist_is_where_dependencies_come_from(manager):
+    """Nothing is dialled here: what is refused is refused before its name is looked up."""
+    box = manager.create_container(runtime_configs={"network_mode": "whitelist"})
+    info = box.network()
+    assert info.mode == "allowlist" and {"pypi.org", "files.pythonhosted.org"} <= {rule["host"] for rule in info.rules}
+    result = box.run(ELSEWHERE)
+    assert "403" in result.stdout and [(each.host, each.decision) for each in result.network.refused] == [("example.com", "no-rule")]
+    other = manager.create_container(runtime_configs={"network_mode": "whitelist", "network_allow": ["api.example.com"]})
+    assert [rule["host"] for rule in other.network().rules] == ["api.example.com"]
+    with pytest.raises(UsageError, match="no network mode"):
+        manager.create_container(runtime_configs={"network_mode": "bridge"})
+    with pytest.raises(UsageError, match="exclude"):
+        manager.create_container(runtime_configs={"network_mode": "host", "network_allow": ["api.example.com"]})
+
+
+def test_an_allowlist_of_a_file(config):
+    config.write_text(CONFIG.replace("network_mode: none", """network_mode: allowlist
+network_allow:
+  - api.example.com:8443
+  - {host: b.example.com, protocol: http, paths: [/a/], methods: [GET]}
+network_ranges: [10.1.0.0/16]
+network_bytes: 1m
+network_requests: 5"""))
+    outcome = SandboxExecutor(config).execute(ELSEWHERE)
+    assert outcome.success and "403" in outcome.output and outcome.security["network"] == "allowlist"
+    assert outcome.security["network_use"]["denied"] == 1 and outcome.result.network.refused[0].host == "example.com"
+
+
+def test_values_of_headers_are_not_left_out_in_silence(config):
+    config.write_text(CONFIG.replace("network_mode: none", "network_mode: allowlist\nnetwork_allow: [{host: b.example.com, protocol: http, headers: {X-Key: value}}]"))
+    with pytest.raises(UnenforceableError, match="headers"):
+        SandboxExecutor(config).execute("1")
 
 
 def test_cleaning_up(manager):

@@ -112,8 +112,9 @@ def test_without_an_allowlist(command):
 @pytest.mark.parametrize("argv, status, message", [
     ([], USAGE, "give the session"), (["work", "more"], USAGE, "more"), (["nobody"], NOT_FOUND, "session ls"), (["work", "--allow", "a.com", "--clear"], USAGE, "exclude"),
     (["work", "--set", "bytes=1m"], USAGE, "--allow"), (["work", "--allow-range", "10.0.0.0/8"], USAGE, "--allow"), (["work", "--clear", "--set", "hosts=1"], USAGE, "bytes=SIZE"),
-    (["work", "--clear", "--set", "bytes=many"], USAGE, "size"), (["work", "--clear", "--set", "requests=-1"], USAGE, "number"), (["work", "--clear", "--set", "bytes"], USAGE, "bytes=SIZE"),
-    (["work", "--interval", "1h"], USAGE, "100ms to 60s"), (["work", "--allow", "no such rule"], USAGE, "allow"), (["work", "--clear", "--allow-range", "10.0.0.1/8"], USAGE, "ranges"),
+    (["work", "--clear", "--set", "bytes=many"], USAGE, "size"), (["work", "--clear", "--set", "requests=-1"], USAGE, "number"),
+    (["work", "--clear", "--set", "bytes"], USAGE, "bytes=SIZE"), (["work", "--interval", "1h"], USAGE, "100ms to 60s"), (["work", "--allow", "no such rule"], USAGE, "allow"),
+    (["work", "--clear", "--allow-range", "10.0.0.1/8"], USAGE, "ranges"),
     (["work", "--set", "requests=18446744073709551615", "--clear"], USAGE, "number"),
 ])
 def test_wrong_calls(command, session, argv, status, message):

@@ -283,7 +283,7 @@ def test_live(internet, net_server, one_net_box):
     """While a run goes on: what it has sent so far, over the API and by the command."""
     internet.raw("a.example.com", lambda plain: plain.sendall(b"x" * 5000) or plain.recv(1), port=9000)
     session = net_server.session(policy={"network_allow": ["tcp://a.example.com:9000"]})
-    code = CLIENT + "s, _, _ = connect('a.example.com:9000')\ns.recv(5000, socket.MSG_WAITALL)\nimport os, time\nwhile not os.path.exists('/workspace/end'): time.sleep(0.01)"
+    code = CLIENT + "s, _, _ = connect('a.example.com:9000')\ns.recv(5000, socket.MSG_WAITALL)\nimport os, time\nwhile not os.path.exists('/workspace/end'): time.sleep(0.01)\ns.close()"
     run = net_server.post(f"/v1/sessions/{session}/runs", {"code": code, "detach": True}).expect(202).json["id"]
     path = f"/v1/sessions/{session}/network"
     assert wait_until(lambda: net_server.get(path).expect(200).json["used"]["bytes_down"] == 5000, 20), net_server.get(path).json

@@ -6,6 +6,8 @@ import pytest
 
 from internet import CLIENT, answers, internet  # noqa: F401
 from server import wait_for
+from session_fixtures import own_warden, sessions  # noqa: F401
+from sessions import Refused
 
 POLICY = """network_mode: allowlist
 network_allow:
@@ -256,3 +258,21 @@ def test_the_audit(server, session, far, token):
 def test_intercept_needs_a_session_that_has_it(server, session):
     refused = put(server, session, {"allow": [{"host": "api.example.com", "intercept": True}]}).expect(409)
     assert "intercept" in refused.error["message"] and rules(look(server, session))[:2] == RULES
+
+
+# ---- in C ----
+
+def test_the_library(sessions):  # noqa: F811
+    """Of a session in this process. Nothing is dialled: what is refused is refused before its name is looked up."""
+    session = sessions({"network_mode": "allowlist", "network_allow": ["api.example.com"]})
+    result = session.run("python", CLIENT + "report(status_of('evil.example.com:443')[0])")
+    assert result.stdout == b"[403]\n"
+    told = session.network()
+    assert (told["requests"], told["denied"]) == (1, 1) and row(told, "evil.example.com", "no-rule")
+    session.set_network({"network_mode": "allowlist", "network_allow": ["other.example.com"]})
+    session.run("python", CLIENT + "report(status_of('api.example.com:443')[0])")
+    assert row(session.network(), "api.example.com", "no-rule")["requests"] == 1
+    plain = sessions()
+    assert plain.network() is None
+    with pytest.raises(Refused, match="allowlist"):
+        plain.set_network({"network_mode": "allowlist", "network_allow": ["api.example.com"]})

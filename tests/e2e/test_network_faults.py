@@ -143,13 +143,12 @@ def test_odd_resolver_files(internet, one_net_box, text):
     good = path.read_bytes()
     path.write_bytes(text.encode("latin-1") + (b"nameserver 192.0.2.53\n" if "options" in text else b""))
     try:
-        code = CLIENT + f"report(get('http://a.example.com/')[0], get('http://{site.address}/')[0])"
-        names, address = answers(one_net_box.run(code, allow=["http://a.example.com", f"http://{site.address}"]))
+        asks = text == "" or "options" in text  # without a server that takes as long as names may take
+        code = CLIENT + f"report(get('http://{site.address}/')[0], {asks} and get('http://a.example.com/')[0])"
+        address, name = answers(one_net_box.run(code, allow=["http://a.example.com", f"http://{site.address}"]))
     finally:
         path.write_bytes(good)
-    assert names in (200, 502, 504) and address == 200, (names, address)
-    if "options" in text:
-        assert names == 200
+    assert address == 200 and name in ([200] if "options" in text else [502, 504] if asks else [False]), (address, name)
 
 
 def test_nothing_is_left(internet, net_box, no_leaks):

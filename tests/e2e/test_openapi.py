@@ -124,7 +124,7 @@ def tool():
     return pathlib.Path(done.stdout.decode().split()[-1]).absolute() / "bin/schemathesis"
 
 
-POLICY = "trust_levels: {}\ntimeout: 2s\ntimeout_max: 3s\nmem_limit: 128m\ndisk_limit: 4m\ninode_limit: 500\n"
+POLICY = "trust_levels: {}\ntimeout: 2s\ntimeout_max: 3s\nmem_limit: 128m\ndisk_limit: 4m\ninode_limit: 500\nnetwork_mode: allowlist\nnetwork_allow: ['*.invalid']\n"
 
 
 def test_the_server_does_what_it_says(tool, binary):

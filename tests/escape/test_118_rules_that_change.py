@@ -156,11 +156,13 @@ def test_only_narrower_from_afar(internet, hosts):
         token = server.token("alfa")
         session = server.post("/v1/sessions", {}, token=token).expect(201).json["id"]
         path = f"/v1/sessions/{session}/network"
-        for body in ({"allow": ["tcp://c.example.com:9000"]}, {"allow": ["tcp://*:9000"]}, {"allow": ["tcp://a.example.com:1-65535"]}, {"allow": ["http://b.example.com/"]},
+        for body in ({"allow": ["tcp://c.example.com:9000"]}, {"allow": ["tcp://*:9000"]}, {"allow": ["tcp://a.example.com:1-65535"]}, {"allow": ["http://b.example.com/other/"]},
                      {"allow": ["tcp://a.example.com:9000"], "ranges": ["10.0.0.0/8"]}, {"allow": ["tcp://a.example.com:9000"], "requests": 0}, {"allow": ["tcp://a.example.com:9000"], "requests": 101},
                      {"allow": [{"host": "a.example.com", "protocol": "tcp", "ports": [9000], "headers": {"X": "y"}}]}):
             answer = server.request("PUT", path, json=body, token=token)
             assert answer.status in (400, 403), (body, answer.explain())
+        shown = server.request("PUT", path, json={"allow": ["http://b.example.com", "tcp://a.example.com:9000"]}, token=token).expect(200).json
+        assert [rule["rule"] for rule in shown["rules"]] == ["http://b.example.com:80/api/", "tcp://a.example.com:9000"], shown  # all of it is what there is
         for fields in ({"network_mode": "host"}, {"network_mode": "allowlist", "network_allow": ["*"]}, {"network_ranges": ["0.0.0.0/0"]}):
             answer = server.post("/v1/sessions", {"policy": fields}, token=token)
             assert answer.status in (400, 403), (fields, answer.explain())

@@ -3,7 +3,6 @@
 without an end that nobody reads => an error or an answer that is cut off, nothing of one answer in another, and the proxy stays small and serves others.
 """
 import pathlib
-import threading
 
 import pytest
 from conftest import wait_until
@@ -122,16 +121,7 @@ report(get("http://good.example.com/"))
 
 def test_drops(internet, net_server, session):
     """One that answers in drops has its own connection only; the others are served meanwhile."""
-    gone = threading.Event()
-
-    def slow(plain):
-        read_head(plain)
-        try:
-            drip(plain)
-        except OSError:
-            gone.set()
-
-    internet.raw("slow.example.com", slow, port=80)
+    slow = internet.raw("slow.example.com", after_the_head(drip), port=80)
     internet.site("good.example.com", tls=False)
     code = r"""
 sockets = []
@@ -140,9 +130,12 @@ for i in range(20):
     s.sendall(b"GET http://slow.example.com/ HTTP/1.1\r\nHost: slow.example.com\r\n\r\n")
     sockets.append(s)
 report(*(get("http://good.example.com/") for i in range(5)))
+[s.close() for s in sockets]
 """
-    assert run(net_server, session, code) == [[200, "hello"]] * 5
-    assert wait_until(gone.is_set, 20)  # when the client is gone, its upstream is
+    assert run(net_server, session, code) == [[200, "hello"]] * 5 and slow.accepted == 20
+    change = {"allow": ["http://good.example.com"]}
+    net_server.request("PUT", f"/v1/sessions/{session}/network", json=change).expect(200)
+    assert wait_until(lambda: not slow.open, 10)  # and can be taken from it
 
 
 def test_resets(internet, net_server, session):

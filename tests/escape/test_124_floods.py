@@ -56,6 +56,7 @@ for s in kept[-100:]:
         s.recv(4096)
     except OSError:
         pass
+[s.close() for s in kept]
 report(n)
 """
 
@@ -74,7 +75,7 @@ def test_neighbours(internet, net_server, boxes, kind):
     assert answers(net_server.run(good, neighbour)["result"]) == [[200, "hello"]] * 10
     assert descriptors(proxy) <= before + 2 * 64 + 200, descriptors(proxy)  # pipes of tunnels are the rest
     state = net_server.get(f"/v1/sessions/{attacker}/network").expect(200).json
-    net_server.run("open('/workspace/end', 'w').close()", attacker)
+    net_server.put(f"/v1/sessions/{attacker}/files/end").expect(201)
     result = net_server.wait_run(run)["result"]
     assert answers(result) == [CONNECTIONS], result
     assert 0 < state["open"] <= 64, state

@@ -30,6 +30,8 @@ REQUESTS = {
     ("PATCH", "/v1/sessions/{session}"): ({"name": "alfa's", "idle_timeout": 1, "metadata": {"of": "alfa"}}, JSON),
     ("DELETE", "/v1/sessions/{session}"): None,
     ("POST", "/v1/sessions/{session}/runs"): (RUN, JSON),
+    ("GET", "/v1/sessions/{session}/network"): None,
+    ("PUT", "/v1/sessions/{session}/network"): ({"allow": []}, JSON),
     ("GET", "/v1/sessions/{session}/stats"): None,
     ("POST", "/v1/sessions/{session}/contexts"): ({"language": "python"}, JSON),
     ("GET", "/v1/sessions/{session}/contexts"): None,
@@ -112,7 +114,7 @@ class Victim:
         return {
             "session": session, "used": self.get("/v1/info")["used"], "sessions": [s["id"] for s in self.get("/v1/sessions")["sessions"]],
             "runs": [(r["id"], r["state"], r["events"]) for r in self.get("/v1/runs")["runs"]], "results": [self.get(f"/v1/runs/{r}") for r in (self.ended_run, self.ended_alone, self.kept)],
-            "contexts": self.get(f"/v1/sessions/{self.session}/contexts"), "files": self.get(f"/v1/sessions/{self.session}/files"),
+            "network": self.get(f"/v1/sessions/{self.session}/network"), "contexts": self.get(f"/v1/sessions/{self.session}/contexts"), "files": self.get(f"/v1/sessions/{self.session}/files"),
             "deep": self.get(f"/v1/sessions/{self.session}/files?path={self.word}.d"), "audit": self.get("/v1/audit?limit=1000")["records"],
             "bytes": self.server.get(f"/v1/sessions/{self.session}/files/{self.word}.txt", token=self.token).expect(200).body,
         }

@@ -97,8 +97,8 @@ static void say_isolation(const struct container_request *request, struct contro
         if (host_network)
                 controls_say(c, CONTROL_NETWORK, CONTROL_OFF, "the host's network, as the policy says");
         else if (policy->network_mode == NETWORK_ALLOWLIST)
-                controls_say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, no route; the proxy on 127.0.0.1:%d lets pass what %zu rule%s name%s", EGRESS_PORT,
-                             policy->n_network_allow, policy->n_network_allow == 1 ? "" : "s", policy->n_network_allow == 1 ? "s" : "");
+                controls_say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, no route; the proxy on 127.0.0.1:%d lets pass what %zu rule%s name%s",
+                             EGRESS_PORT, policy->n_network_allow, policy->n_network_allow == 1 ? "" : "s", policy->n_network_allow == 1 ? "s" : "");
         else
                 controls_say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, loopback only");
         controls_say(c, CONTROL_TIME, CONTROL_ENFORCED, "monotonic clock%s", policy->cpu_time_usec ? "; cpu time of the container" : "");

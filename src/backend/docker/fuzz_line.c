@@ -43,7 +43,8 @@ static void check_connections(const struct line *l)
                 const struct line_connection *c = l->connections[i];
                 if (!c)
                         continue;
-                if (c->uncredited > WIRE_CONNECTION_WINDOW || c->credit > WIRE_CONNECTION_WINDOW || c->queue.size > WIRE_CONNECTION_WINDOW || c->delivered > c->uncredited)
+                if (c->uncredited > WIRE_CONNECTION_WINDOW || c->credit > WIRE_CONNECTION_WINDOW || c->queue.size > WIRE_CONNECTION_WINDOW ||
+                    c->delivered > c->uncredited)
                         abort();
                 if (c->got_close && c->said_close)
                         abort(); /* it is nobody's any more */

@@ -569,6 +569,7 @@ void line_close(struct line *l)
         if (!l->lost)
                 end_all(l, &why);
         l->lost = true;
+        line_end_connections(l); /* somebody may have asked to listen after the end */
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
                 if (l->programs[i])
                         l->programs[i]->line = NULL; /* who still holds it frees it by itself */

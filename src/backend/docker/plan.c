@@ -128,7 +128,8 @@ int plan_container(const struct container_request *request, struct container_pla
         (void)add_tmpfs(ret, request, "/dev/shm", "rw,exec", MIN(policy->tmp_size_bytes, CONTAINER_SHM_MAX), policy->inode_limit, 01777, false);
         (void)add_tmpfs(ret, request, AGENT_CODE_DIR, "rw,exec", CODE_DIR_BYTES, CODE_DIR_INODES, 0700, true);
         if (policy_has_secret_files(policy) || request->ca_size > 0)
-                (void)add_tmpfs(ret, request, SECRETS_DIR, "rw,noexec", 2 * SECRETS_BYTES_MAX + request->ca_size + (SECRETS_MAX + 1) * SECRET_BLOCK, SECRETS_MAX + 2, 0700, true);
+                (void)add_tmpfs(ret, request, SECRETS_DIR, "rw,noexec", 2 * SECRETS_BYTES_MAX + request->ca_size + (SECRETS_MAX + 1) * SECRET_BLOCK,
+                                SECRETS_MAX + 2, 0700, true);
         (void)add_tmpfs(ret, request, "/run", "rw,noexec", TINY_BYTES, TINY_INODES, 0755, false);
         (void)add_tmpfs(ret, request, "/var/tmp", "rw,noexec", TINY_BYTES, TINY_INODES, 01777, false);
         return add_volumes(ret, request, err);

@@ -316,6 +316,36 @@ static void test_controls(void **state)
         sample_done(&s);
 }
 
+/* As without a network, and a place for certificates; an interface that the agent sees is one too many. */
+static void test_allowlist(void **state)
+{
+        struct wire_hello hello = {.version = WIRE_VERSION, .uid = 1000, .gid = 1001, .no_new_privs = 1, .seccomp = 2, .pid = 1, .landlock_abi = 3};
+        struct policy p = policy;
+        struct sample s;
+        struct controls c;
+        gb_error err;
+
+        p.network_mode = NETWORK_ALLOWLIST;
+        p.allow_weaker = 1U << CONTROL_LANDLOCK;
+        sample_init(&s, &docker, &p);
+        assert_string_equal(text_of(s.body, "HostConfig.NetworkMode"), "none");
+        assert_null(json_object_get(json_below(s.body, "HostConfig.Tmpfs"), SECRETS_DIR));
+        assert_int_equal(plan_compare(&s.request, &s.plan, s.body, s.seen, &err), 0);
+        assert_int_equal(container_controls(&s.request, &s.plan, &c, &err), 0);
+        assert_int_equal(c.status[CONTROL_NETWORK].state, CONTROL_ENFORCED);
+        assert_string_equal(c.status[CONTROL_NETWORK].how, "own network namespace, no route; the proxy on 127.0.0.1:3128 lets pass what 0 rules name");
+        assert_int_equal(container_check_hello(&s.request, &hello, &c, &err), 0);
+        hello.interfaces = 1;
+        assert_true(container_check_hello(&s.request, &hello, &c, &err) < 0);
+        s.request.ca_size = 300000;
+        assert_int_equal(plan_container(&s.request, &s.plan, &err), 0);
+        bool there = false;
+        for (size_t i = 0; i < s.plan.n_tmpfs; i++)
+                there = there || strcmp(s.plan.tmpfs[i].path, SECRETS_DIR) == 0;
+        assert_true(there);
+        sample_done(&s);
+}
+
 static void test_hello(void **state)
 {
         struct policy p = policy, sealed = policy;
@@ -522,7 +552,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_body),      cmocka_unit_test(test_never_root),    cmocka_unit_test(test_compare), cmocka_unit_test(test_apparmor), cmocka_unit_test(test_volume_below_a_mount), cmocka_unit_test(test_compare_lists),
                 cmocka_unit_test(test_podman),    cmocka_unit_test(test_controls),      cmocka_unit_test(test_hello),   cmocka_unit_test(test_owner),
-                cmocka_unit_test(test_image_names), cmocka_unit_test(test_layer),       cmocka_unit_test(test_seccomp_json),
+                cmocka_unit_test(test_image_names), cmocka_unit_test(test_layer),       cmocka_unit_test(test_seccomp_json), cmocka_unit_test(test_allowlist),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

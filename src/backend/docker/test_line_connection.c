@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections over a line whose agent the test plays, well behaved and not: catalogue 118, 119 and 127 for containers. */
+ * Connections over a line whose agent the test plays, well behaved and not: catalogue 119 and 124 for containers. */
 #include "backend/docker/test_line_fixture.h"
 
 #include "base/fd.h"

@@ -229,9 +229,10 @@ class Sandbox:
                     requests: Optional[int] = None, connections: Optional[int] = None) -> NetworkInfo:
         """Other rules from now on, of a session that has an allowlist. What is open and not allowed any more is cut.
 
-            >>> with Sandbox(allow=["python-packages"]) as box:
-            ...     box.run("import subprocess; subprocess.run(['pip', 'install', ...])")
-            ...     box.set_network([])  # nothing passes from here on
+            >>> with Sandbox(allow=["python-packages"]) as careful:
+            ...     # ... install something, and then:
+            ...     print(careful.set_network([]).rules)
+            []
 
         ranges: of addresses that are not public and may be dialled. bytes, requests, connections: budgets of the whole session. What is None stays; a server that
         one reaches by a token takes only what its policy allows.

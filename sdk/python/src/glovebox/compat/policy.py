@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from .. import Client, Sandbox, Secrets
 from .._private import program
-from ..errors import GloveboxError, NotFoundError, PolicyError
+from ..errors import GloveboxError, NotFoundError, PolicyError, UnenforceableError
 from ..records import Stats
 from ..results import Result
 from . import _backend, _options
@@ -180,14 +180,24 @@ def _wire(policy: Mapping[str, Any]) -> Dict[str, Any]:
     }
     if policy["cpu_time_usec"]:
         sent["cpu_time"] = policy["cpu_time_usec"] / 1e6
-    if policy["network_mode"] != "none":
-        sent["network_mode"] = policy["network_mode"]
+    sent.update(_network(policy))
     for key in ("mounts", "allow_weaker", "guard", "scrub", "guard_rules"):
         if policy[key]:
             sent[key] = policy[key]
     if policy["guard_imports"] is not None:
         sent["guard_imports"] = policy["guard_imports"]  # a list without modules is one, too
     return sent
+
+
+def _network(policy: Mapping[str, Any]) -> Dict[str, Any]:
+    if policy["network_mode"] != "allowlist":
+        return {} if policy["network_mode"] == "none" else {"network_mode": policy["network_mode"]}
+    for rule in policy["network_allow"]:
+        if rule.get("headers"):
+            raise UnenforceableError(f"{rule['rule']}: the values of its headers are for the server that reads the file alone", hint="give the file to a server: glovebox serve --policy FILE")
+    rules = [{key: value for key, value in rule.items() if key != "rule"} for rule in policy["network_allow"]]
+    return {"network_mode": "allowlist", "network_allow": rules, "network_ranges": policy["network_ranges"], "network_bytes": policy["network_bytes_bytes"],
+            "network_requests": policy["network_requests"], "network_connections": policy["network_connections"]}
 
 
 class _Watch:
@@ -225,7 +235,7 @@ def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats]) ->
         success=result.ok, output=result.stdout, error=error, verdict=kind, message=result.verdict.message, exit_code=result.exit_code,
         violation=kind if kind in _VIOLATIONS else None, usage=dict(result.raw.get("peaks") or {}), samples=samples,
         security={"trust": policy["trust"], "policy": policy["origin"], "limits": dict(result.raw.get("limits") or {}), "backend": result.raw.get("backend"),
-                  "network": policy["network_mode"], "read_only": policy["read_only"],
+                  "network": policy["network_mode"], "network_use": result.raw.get("network"), "read_only": policy["read_only"],
                   "controls": {name: control.state for name, control in result.controls.items()},
                   "guard": policy["guard"], "scrub": policy["scrub"], "findings": [dataclasses.asdict(finding) for finding in result.guard],
                   "scrubbed": result.scrubbed},
