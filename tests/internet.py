@@ -13,6 +13,7 @@ servers of the test listen at them. A socket stays in the namespace in which it 
 
 Addresses of BLACK_HOLE take every packet and answer none.
 """
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -152,6 +153,7 @@ class Authority:
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="gbtest-ca-"))
+        atexit.register(shutil.rmtree, self.directory, True)
         self.key, self.certificate = self.directory / "ca.key", self.directory / "ca.pem"
         self.made, self.lock = {}, threading.Lock()
         _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=internet of the tests",

@@ -230,8 +230,10 @@ void findings_tell_network(const json_t *network, const struct findings_view *vi
                         continue;
                 const char *host = json_member(row, "host", "");
                 bool bare = !*host || !strchr(host, ':');
-                if (n < sizeof(text))
-                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s%s%s:%" PRIu64 " (%s)", between, bare ? "" : "[", *host ? host : "others", bare ? "" : "]",
+                if (n < sizeof(text) && !*host)
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", between, reason_of(json_member(row, "decision", "")));
+                else if (n < sizeof(text))
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s%s%s:%" PRIu64 " (%s)", between, bare ? "" : "[", host, bare ? "" : "]",
                                               number_of(row, "port"), reason_of(json_member(row, "decision", "")));
                 between = ", ";
                 shown++;

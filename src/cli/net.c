@@ -213,7 +213,7 @@ static bool has_changed(const json_t *row, const json_t *before)
 /* Rows come one at a time, so each column has a width that does not depend on what is in it. */
 static int print_line(const json_t *row, unsigned count, struct sink *out)
 {
-        static const char *const sizes[] = {"123456789012345678901234567890", "65535", "server-name", "123456789012345678901234", "REQUESTS", "1023M", "1023M"};
+        static const char *const sizes[] = {"12345678901234567890123456789012", "65535", "server-name", "1234567890123456789012345678901234567890", "REQUESTS", "1023M", "1023M"};
         _cleanup_table_ struct table table;
         _cleanup_buffer_ struct buffer lines, text;
         bool colours = output_wants_colour(STDOUT_FILENO);

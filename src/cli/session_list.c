@@ -134,6 +134,8 @@ static int write_session(const json_t *session, struct buffer *out)
         if (r == 0)
                 r = add_line(out, "trust", json_member(policy, "trust", NULL));
         if (r == 0)
+                r = add_line(out, "network", json_member(policy, "network", NULL));
+        if (r == 0)
                 r = write_guard(session, out);
         if (r == 0)
                 r = add_line(out, "workspace", json_member(json_object_get(session, "workspace"), "kind", NULL));

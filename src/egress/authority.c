@@ -124,10 +124,16 @@ static X509 *make_leaf(struct authority *a, const struct host *host)
         _cleanup_x509_ X509 *x = make_certificate(a->leaf_key, fits ? host->text : "a host");
         if (!x || X509_set1_notAfter(x, X509_get0_notAfter(a->certificate)) != 1 || X509_set_issuer_name(x, X509_get_subject_name(a->certificate)) != 1)
                 return NULL;
-        if (!add_extension(x, a->certificate, NID_basic_constraints, "critical,CA:FALSE") || !add_extension(x, a->certificate, NID_key_usage, "critical,digitalSignature") ||
-            !add_extension(x, a->certificate, NID_ext_key_usage, "serverAuth") || !add_extension(x, a->certificate, NID_subject_alt_name, names) ||
-            !add_extension(x, a->certificate, NID_subject_key_identifier, "hash") || !add_extension(x, a->certificate, NID_authority_key_identifier, "keyid:always"))
-                return NULL;
+        const struct {
+                int nid;
+                const char *value;
+        } extensions[] = {
+                {NID_basic_constraints, "critical,CA:FALSE"}, {NID_key_usage, "critical,digitalSignature"}, {NID_ext_key_usage, "serverAuth"},
+                {NID_subject_alt_name, names}, {NID_subject_key_identifier, "hash"}, {NID_authority_key_identifier, "keyid:always"},
+        };
+        for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+                if (!add_extension(x, a->certificate, extensions[i].nid, extensions[i].value))
+                        return NULL;
         return X509_sign(x, a->key, EVP_sha256()) > 0 ? TAKE_PTR(x) : NULL;
 }
 

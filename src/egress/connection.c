@@ -92,23 +92,30 @@ static void end_after(struct connection *c, const void *bytes, size_t size)
                 connection_free(c);
 }
 
-static const char *reason(int status)
+const char *status_reason(int status)
 {
         switch (status) {
         case 400: return "Bad Request";
         case 403: return "Forbidden";
         case 408: return "Request Timeout";
-        case 501: return "Not Implemented";
+        case 413: return "Content Too Large";
+        case 414: return "URI Too Long";
+        case 417: return "Expectation Failed";
+        case 429: return "Too Many Requests";
+        case 431: return "Request Header Fields Too Large";
+        case 500: return "Internal Server Error";
         case 504: return "Gateway Timeout";
+        case 505: return "HTTP Version Not Supported";
         default: return "Bad Gateway";
         }
 }
 
-void connection_refuse(struct connection *c, int status, const char *sentence)
+/* Of CONNECT many clients show the first line only, so the sentence stands there as well. */
+static void refuse(struct connection *c, int status, enum egress_decision decision, const char *sentence)
 {
-        char text[SENTENCE_MAX + 256];
-        int n = snprintf(text, sizeof(text), "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n", status,
-                         reason(status), strlen(sentence) + 1, sentence);
+        char text[2 * SENTENCE_MAX + 256];
+        int n = snprintf(text, sizeof(text), "HTTP/1.1 %d %s (%s)\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nConnection: close\r\nGlovebox-Denied: %s\r\n\r\n%s\n",
+                         status, status_reason(status), sentence, strlen(sentence) + 1, egress_decision_word(decision), sentence);
 
         end_after(c, text, MIN((size_t)n, sizeof(text) - 1));
 }
@@ -119,7 +126,7 @@ static void refuse_malformed(struct connection *c, int status, const char *why)
 
         ledger_count(c->box->ledger, ledger_row(c->box->ledger, "", 0, EGRESS_MALFORMED, EGRESS_HTTPS, NULL));
         snprintf(sentence, sizeof(sentence), "glovebox: the request cannot be understood: %s", why);
-        connection_refuse(c, status, sentence);
+        refuse(c, status, EGRESS_MALFORMED, sentence);
 }
 
 static void refuse_socks(struct connection *c, enum socks_reply code)
@@ -198,7 +205,7 @@ static void on_reached(void *data, struct reached *r)
         else if (c->socks)
                 refuse_socks(c, socks_code(r));
         else
-                connection_refuse(c, r->status, r->sentence);
+                refuse(c, r->status, r->decision, r->sentence);
 }
 
 static void reach_target(struct connection *c, const struct target *to)
@@ -326,7 +333,7 @@ static void on_late(evutil_socket_t fd, short what, void *data)
         if (c->socks)
                 connection_free(c);
         else
-                connection_refuse(c, 408, "glovebox: the request did not come in time");
+                refuse(c, 408, EGRESS_MALFORMED, "glovebox: the request did not come in time");
 }
 
 void connection_new(struct box *b, int fd)

@@ -92,8 +92,8 @@ void connection_new(struct box *b, int fd);
 void connection_free(struct connection *c);
 /* The rules of its box have changed: ends it when it would not pass any more. */
 void connection_judge_again(struct connection *c);
-/* Answers a client that speaks HTTP with an error of ours (text/plain, the sentence and a newline), and ends the connection when that was sent. */
-void connection_refuse(struct connection *c, int status, const char *sentence);
+/* What stands behind a status of HTTP. */
+const char *status_reason(int status);
 
 /* ---- reaching something ---- */
 

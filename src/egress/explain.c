@@ -130,6 +130,15 @@ static void explain_port(struct writer *w, const struct egress_rules *r, const s
         say(w, " to network_allow.");
 }
 
+/* Whether a rule for this host and port speaks it. */
+static bool has_protocol(const struct egress_rules *r, const struct egress_request *q, enum egress_protocol protocol)
+{
+        struct egress_request other = {.host = q->host, .port = q->port, .protocol = protocol};
+        struct egress_verdict v = egress_judge(r, &other);
+
+        return v.decision == EGRESS_ALLOWED && v.rule->protocol == (uint32_t)protocol;
+}
+
 static void explain_protocol(struct writer *w, const struct egress_rules *r, const struct egress_request *q)
 {
         struct shown host = show_host(q->host);
@@ -140,8 +149,10 @@ static void explain_protocol(struct writer *w, const struct egress_rules *r, con
                 say(w, "only plain http is allowed for \"%s\" on port %u, and not TLS or other bytes in a tunnel, so nothing was sent. Allowed for this host: ",
                     q->host->text, q->port);
         say_rules(w, r, q->host);
-        if (q->protocol == EGRESS_HTTP)
+        if (q->protocol == EGRESS_HTTP && has_protocol(r, q, EGRESS_HTTPS))
                 say(w, ". Do not retry; use https://%s:%u/ instead.", host.text, q->port);
+        else if (q->protocol == EGRESS_HTTP)
+                say(w, ". Do not retry; open a tunnel to %s:%u instead (CONNECT or SOCKS5).", host.text, q->port);
         else
                 say(w, ". Do not retry; use http://%s:%u/ instead, without a tunnel (CONNECT).", host.text, q->port);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests of HTTP, one after another. Each is read strictly, judged by itself, and written anew for the upstream; the answer likewise. Bodies go through in pieces: what one
- * side does not read is not read from the other.
+ * Requests of HTTP, one after another. Each is read strictly, judged by itself, and written anew for the upstream; the answer likewise. Bodies go through in
+ * pieces: what one side does not read is not read from the other.
  *
  *   HEAD -> REACH -> ANSWER -> HEAD ...          a request that passes
  *   HEAD -> (REACH) -> DRAIN -> HEAD ...         one that does not; its body is dropped
@@ -18,24 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-
-static const char *reason(int status)
-{
-        switch (status) {
-        case 400: return "Bad Request";
-        case 403: return "Forbidden";
-        case 408: return "Request Timeout";
-        case 413: return "Content Too Large";
-        case 414: return "URI Too Long";
-        case 417: return "Expectation Failed";
-        case 429: return "Too Many Requests";
-        case 431: return "Request Header Fields Too Large";
-        case 500: return "Internal Server Error";
-        case 504: return "Gateway Timeout";
-        case 505: return "HTTP Version Not Supported";
-        default: return "Bad Gateway";
-        }
-}
 
 void forward_deadline(struct forward *f, uint64_t usec)
 {
@@ -73,6 +55,7 @@ static enum forward_step linger(struct forward *f)
         shutdown(bufferevent_getfd(f->c->client), SHUT_WR);
         /* Closing with something unread would take our words back. */
         evbuffer_drain(in, evbuffer_get_length(in));
+        bufferevent_enable(f->c->client, EV_READ);
         forward_deadline(f, LINGER_USEC);
         return FORWARD_WAIT;
 }
@@ -142,8 +125,8 @@ static enum forward_step answer(struct forward *f, int status, enum egress_decis
         }
         /* Whoever waits for 100 may send its body or not: one cannot know where the next request begins. */
         f->last = f->last || broken || m->expect_continue || m->content_length > EGRESS_DRAIN_BYTES_MAX;
-        evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nGlovebox-Denied: %s\r\n%s\r\n", status, reason(status),
-                            strlen(sentence) + 1, egress_decision_word(decision), f->last ? "Connection: close\r\n" : "");
+        evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nGlovebox-Denied: %s\r\n%s\r\n", status,
+                            status_reason(status), strlen(sentence) + 1, egress_decision_word(decision), f->last ? "Connection: close\r\n" : "");
         if (broken || strcmp(http_message_method(m), "HEAD") != 0)
                 evbuffer_add_printf(out, "%s\n", sentence);
         f->answering = true;

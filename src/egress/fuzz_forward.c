@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any bytes as a request to the proxy or as an upstream's answer (the first byte says which). Where they were cut changes nothing; and what is sent on is read back: it ends
- * where the original does, is for whom it was judged for, and has nothing in it that is between two neighbours. */
+ * Any bytes as a request to the proxy or as an upstream's answer (the first byte says which). Where they were cut changes nothing; and what is sent on is
+ * read back: it ends where the original does, is for whom it was judged for, and has nothing in it that is between two neighbours. */
 #include "egress/forward_message.h"
 #include "http/parser.h"
 

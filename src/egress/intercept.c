@@ -167,7 +167,7 @@ int intercept_init(void)
 
         if (to_box)
                 return 0;
-        if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_ADD_ALL_CIPHERS | OPENSSL_INIT_ADD_ALL_DIGESTS | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) != 1 ||
+        if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) != 1 ||
             OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS, NULL) != 1 || RAND_bytes(random, sizeof(random)) != 1)
                 return -EIO;
         to_upstream = make_context(TLS_client_method());

@@ -147,8 +147,7 @@ static int read_hosts(const char *text, size_t size)
 static struct servers *servers_new(const char *text, size_t size)
 {
         static const char *const options[][2] = {
-                /* Some servers answer in lower case whatever was asked, and then there would be no answer. */
-                {"timeout:", "1.5"}, {"attempts:", "3"}, {"max-inflight:", "4096"}, {"randomize-case:", "0"},
+                {"timeout:", "1.5"}, {"attempts:", "3"}, {"max-inflight:", "4096"},
         };
         struct servers *s = calloc(1, sizeof(*s));
 

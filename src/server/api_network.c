@@ -109,39 +109,6 @@ void api_network_get(struct request *r)
 
 /* ---- other rules ---- */
 
-static int read_rules(struct fields *f, struct policy *p, gb_error *err)
-{
-        const json_t *list = json_object_get(f->object, "allow"), *item;
-        gb_error why = {0};
-        size_t i;
-
-        if (!list)
-                return fields_error(f, "allow", GB_E_USAGE, err, "required: a list of rules; an empty one lets nothing pass");
-        if (!json_is_array(list))
-                return fields_error(f, "allow", GB_E_USAGE, err, "a list of rules is wanted");
-        network_allow_clear(p);
-        json_array_foreach((json_t *)(uintptr_t)list, i, item) {
-                if (network_allow_add_json(p, item, false, &why) < 0)
-                        return fields_error(f, "allow", (gb_error_code)why.code, err, "%s", why.message);
-        }
-        return 0;
-}
-
-static int read_ranges(struct fields *f, struct policy *p, gb_error *err)
-{
-        _cleanup_free_ char **words = NULL;
-        gb_error why = {0};
-
-        int r = fields_words(f, "ranges", NETWORK_RANGES_MAX, &words, err);
-        if (r < 0 || !words)
-                return r;
-        p->n_network_ranges = 0;
-        for (size_t i = 0; words[i]; i++)
-                if (network_range_add_text(p, words[i], &why) < 0)
-                        return fields_error(f, "ranges", (gb_error_code)why.code, err, "%s", why.message);
-        return 0;
-}
-
 static int read_budget(struct fields *f, struct policy *p, const char *name, const char *key, gb_error *err)
 {
         const json_t *value = json_object_get(f->object, name);
@@ -170,9 +137,9 @@ static int read_change(struct fields *f, struct policy *p, gb_error *err)
 
         int r = fields_check(f, names, err);
         if (r == 0)
-                r = read_rules(f, p, err);
-        if (r == 0)
-                r = read_ranges(f, p, err);
+                r = fields_network_allow(f, "allow", p, err);
+        if (r == 0 && json_object_get(f->object, "ranges"))
+                r = fields_network_ranges(f, "ranges", p, err);
         if (r == 0)
                 r = read_budget(f, p, "bytes", "network_bytes", err);
         if (r == 0)
@@ -191,8 +158,10 @@ static int check_level(struct fields *f, struct live *live, struct policy *p, gb
         int r = live_policy(live, p->trust, &level, err);
         if (r < 0 || (p->n_network_allow == 0 && json_object_size(f->object) == 1))
                 return r;
-        r = network_narrow(p, level, &why);
-        return r < 0 ? fields_error(f, "allow", (gb_error_code)why.code, err, "%s; only callers through the server's unix socket may do that", why.message) : 0;
+        if (network_narrow(p, level, &why) == 0)
+                return 0;
+        return fields_error(f, "allow", (gb_error_code)why.code, err, "%s%s", why.message,
+                            why.code == GB_E_DENIED ? "; only callers through the server's unix socket may do that" : "");
 }
 
 /* It is written down before it holds. */
@@ -239,7 +208,8 @@ void api_network_put(struct request *r)
         f.object = body;
         if (status == 0)
                 status = change(r, s, &f, &err);
-        request_forget_body(r); /* values of headers are secrets */
+        fields_wipe_secrets(body);
+        request_forget_body(r);
         if (status < 0) {
                 if (s)
                         scrubbing_error(r->server->scrubbing, session_scrub(s->session), &err);

@@ -49,14 +49,14 @@ int fields_guard_check(struct fields *f, const struct policy *level, const struc
 /* `guard_rules` and `guard_imports` of a policy. */
 int fields_guard_rules(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
 int fields_guard_imports(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
-/* `network_allow` and `network_ranges` of a policy; they take the place of those that are there. */
-int fields_network_allow(struct fields *f, struct policy *p, const json_t *value, gb_error *err);
-int fields_network_ranges(struct fields *f, struct policy *p, gb_error *err);
+/* Rules and ranges (a field that is absent: none), by the names of their fields; they take the place of those that are there. */
+int fields_network_allow(struct fields *f, const char *key, struct policy *p, gb_error *err);
+int fields_network_ranges(struct fields *f, const char *key, struct policy *p, gb_error *err);
 /* After all keys: what belongs together, and whether a caller from afar asks for no more than the level has. */
 int fields_network_check(struct fields *f, const struct caller *caller, const struct policy *level, struct policy *p, gb_error *err);
 /* `secrets`, into the policy. */
 int fields_secrets(struct fields *f, struct policy *p, gb_error *err);
-/* Wipes their values in a body that was read, good or not: it may live for as long as a run. */
+/* Wipes their values, and those of headers in rules of the network, in a body that was read, good or not: it may live for as long as a run. */
 void fields_wipe_secrets(json_t *body);
 /* `template`: the default one when it is absent, NULL for null. */
 int fields_template(struct fields *f, const struct templates *all, const struct policy *policy, const struct template **ret, gb_error *err);

@@ -9,34 +9,34 @@
 #include <stdio.h>
 #include <string.h>
 
-int fields_network_allow(struct fields *f, struct policy *p, const json_t *value, gb_error *err)
+int fields_network_allow(struct fields *f, const char *key, struct policy *p, gb_error *err)
 {
+        const json_t *value = json_object_get(f->object, key), *item;
         gb_error why = {0};
-        const json_t *item;
         size_t i;
 
         if (!json_is_array(value))
-                return fields_error(f, "network_allow", GB_E_USAGE, err, "a list of rules is wanted; an empty one lets nothing pass");
+                return fields_error(f, key, GB_E_USAGE, err, "a list of rules is wanted; an empty one lets nothing pass");
         network_allow_clear(p);
         json_array_foreach((json_t *)(uintptr_t)value, i, item) {
                 if (network_allow_add_json(p, item, false, &why) < 0)
-                        return fields_error(f, "network_allow", (gb_error_code)why.code, err, "%s", why.message);
+                        return fields_error(f, key, (gb_error_code)why.code, err, "%s", why.message);
         }
         return 0;
 }
 
-int fields_network_ranges(struct fields *f, struct policy *p, gb_error *err)
+int fields_network_ranges(struct fields *f, const char *key, struct policy *p, gb_error *err)
 {
         _cleanup_free_ char **words = NULL;
         gb_error why = {0};
 
-        int r = fields_words(f, "network_ranges", NETWORK_RANGES_MAX, &words, err);
+        int r = fields_words(f, key, NETWORK_RANGES_MAX, &words, err);
         if (r < 0)
                 return r;
         p->n_network_ranges = 0;
         for (size_t i = 0; words && words[i]; i++)
                 if (network_range_add_text(p, words[i], &why) < 0)
-                        return fields_error(f, "network_ranges", (gb_error_code)why.code, err, "%s", why.message);
+                        return fields_error(f, key, (gb_error_code)why.code, err, "%s", why.message);
         return 0;
 }
 

@@ -146,9 +146,9 @@ static int set_key(struct fields *f, struct policy *p, const struct caller *call
         if (strcmp(key, "guard_imports") == 0)
                 return fields_guard_imports(f, p, value, err);
         if (strcmp(key, "network_allow") == 0)
-                return fields_network_allow(f, p, value, err);
+                return fields_network_allow(f, key, p, err);
         if (strcmp(key, "network_ranges") == 0)
-                return fields_network_ranges(f, p, err);
+                return fields_network_ranges(f, key, p, err);
         if (!o)
                 return fields_unknown(f, key, NULL, err);
         return set_option(f, p, o, value, err);

@@ -70,4 +70,6 @@ static void wipe(const json_t *value)
 void fields_wipe_secrets(json_t *body)
 {
         wipe(json_object_get(body, "secrets"));
+        wipe(json_object_get(json_object_get(body, "policy"), "network_allow")); /* values of headers */
+        wipe(json_object_get(body, "allow"));
 }

@@ -264,7 +264,8 @@ static int load_file(struct request *r, json_t **ret, gb_error *err)
                 return error_set(err, GB_E_UNAVAILABLE, errno, "there is no memory for the body");
         k = load(bytes, (size_t)body->size, ret, err);
         munmap(bytes, (size_t)body->size);
-        body->secret = k < 0 || json_object_get(*ret, "secrets"); /* else nothing in it has to be wiped */
+        /* Otherwise nothing in it has to be wiped. */
+        body->secret = k < 0 || json_object_get(*ret, "secrets") || json_object_get(*ret, "allow") || json_object_get(json_object_get(*ret, "policy"), "network_allow");
         return k;
 }
 

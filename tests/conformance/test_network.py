@@ -9,6 +9,8 @@ import http.server
 import json
 import os
 import signal
+import ssl
+import subprocess
 import threading
 
 import pytest
@@ -41,9 +43,11 @@ class Site(http.server.ThreadingHTTPServer):
     """Says hello, gives away much, and tells what it was sent."""
     daemon_threads, request_queue_size = True, 64
 
-    def __init__(self):
-        self.paths = []
+    def __init__(self, context=None):
+        self.paths, self.keys = [], []
         super().__init__(("127.0.0.1", 0), Handler)
+        if context:
+            self.socket = context.wrap_socket(self.socket, server_side=True)
 
     @property
     def port(self):
@@ -57,6 +61,7 @@ class Site(http.server.ThreadingHTTPServer):
 class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, body):
         self.server.paths.append(self.path)
+        self.server.keys += filter(None, [self.headers["X-Key"]])
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -73,8 +78,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving():
-    site = Site()
+def serving(context=None):
+    site = Site(context)
     thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -186,17 +191,24 @@ def test_without_an_allowlist(backend):
     assert result.stdout == "111 []\n" and "network" not in result.json, result.explain()
 
 
-def test_certificates_of_a_session_that_intercepts(backend, scratch):
-    policy = scratch / "intercept.yaml"
-    policy.write_text("network_mode: allowlist\nnetwork_allow:\n  - {host: a.example.com, intercept: true}\n")
-    code = """
-import os, ssl
+def test_intercepted(backend, scratch):
+    """TLS ends in the proxy, whose certificate programs in the box trust by what they find there; the header reaches the server and not the box."""
+    key, certificate, policy = scratch / "key.pem", scratch / "certificate.pem", scratch / "intercept.yaml"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost"], check=True, stderr=subprocess.DEVNULL)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(context) as site:
+        policy.write_text(f"network_mode: allowlist\nnetwork_ranges: [127.0.0.1]\nnetwork_allow:\n"
+                          f"  - {{host: localhost, ports: [{site.port}], paths: [/a], headers: {{X-Key: a key of nobody}}, intercept: true}}\n")
+        code = f"""
 path = os.environ["SSL_CERT_FILE"]
-context = ssl.create_default_context(cafile=path)
-print(path, any(dict(pair[0] for pair in c["subject"]) for c in context.get_ca_certs()), "PRIVATE KEY" in open(path).read())
+print(path, "PRIVATE KEY" in open(path).read(), "key of nobody" in str(dict(os.environ)))
+print([get("https://localhost:{site.port}" + path)[0] for path in ("/a", "/b")])
 """
-    result = backend.run(code, policy=policy)
-    assert result.verdict == "ok" and result.stdout == "/run/secrets/glovebox-ca.pem True False\n", result.explain()
+        result = backend.run(CLIENT + code, policy=policy, environ={"SSL_CERT_FILE": str(certificate)})
+        assert result.stdout == "/run/secrets/glovebox-ca.pem False False\n[200, 403]\n", result.explain()
+        assert (site.paths, site.keys) == (["/a"], ["a key of nobody"])
 
 
 def test_a_session(backend, site):

@@ -118,3 +118,35 @@ def test_two_meanings(sites, one_net_box):
     wrong = {name: status for name, status in statuses.items() if status not in (400, 403, 411, 413, 501, 505)}
     assert not wrong and a.requests == [] and b.requests == [], (wrong, a.requests, b.requests)
     assert all(statuses[name] == 400 for name in list(AMBIGUOUS)[:22]), statuses
+
+
+SMUGGLED = request("a.example.com", "/smuggled")
+TRICKS = {
+    "length named in Connection": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close, Content-Length", f"Content-Length: {len(SMUGGLED)}", "", SMUGGLED],
+    "coding named in Connection": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close, Transfer-Encoding", "Transfer-Encoding: chunked", "", f"{len(SMUGGLED):x}", SMUGGLED + "\r\n0", "", ""],
+    "host named in Connection": ["GET http://a.example.com/1 HTTP/1.1", HOST, "Connection: close, Host", "", ""],
+    "trailer": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", "Trailer: Content-Length, Host", "Transfer-Encoding: chunked", "", "1", "x", "0", "Content-Length: 5", "Host: b.example.com", "", ""],
+    "chunk extension": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", "Transfer-Encoding: chunked", "", "1;a=\"\n0\n\n" + "GET /smuggled HTTP/1.1\"", "x", "0", "", ""],
+    "chunk line by line feed": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", "Transfer-Encoding: chunked", "", "1\nx", "0", "", SMUGGLED],
+    "chunk too long": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", "Transfer-Encoding: chunked", "", "1", "xGET", "0", "", SMUGGLED],
+    "http 1.0 and chunks": ["POST http://a.example.com/1 HTTP/1.0", HOST, "Transfer-Encoding: chunked", "", f"{len(SMUGGLED):x}", SMUGGLED + "\r\n0", "", ""],
+    "body of GET": ["GET http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", f"Content-Length: {len(SMUGGLED)}", "", SMUGGLED],
+    "expect": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", "Expect: 100-continue", f"Content-Length: {len(SMUGGLED)}", "", SMUGGLED],
+    "underscores": ["POST http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", "Content_Length: 5", "Transfer_Encoding: chunked", "", SMUGGLED],
+    "long head": ["GET http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", "X: " + "y" * 500000, "", ""],
+    "many fields": ["GET http://a.example.com/1 HTTP/1.1", HOST, "Connection: close", *["X: y"] * 5000, "", ""],
+    "long target": ["GET http://a.example.com/" + "y" * 100000 + " HTTP/1.1", HOST, "Connection: close", "", ""],
+}
+
+
+def test_smuggled(internet, sites, one_net_box):
+    """An upstream that keeps its connection sees one request for each, and no other host's name."""
+    a, b = sites
+    file = one_net_box.directory() / "tricks.py"
+    file.write_text(CLIENT + "report(*(int(('HTTP/1.1 0' + ask('\\r\\n'.join(lines))).rsplit('HTTP/1.1 ', 1)[1].split()[0]) for lines in %r))" % list(TRICKS.values()))
+    result = one_net_box.run(file=file, allow=ALLOW)
+    statuses = dict(zip(TRICKS, answers(result)))
+    assert set(statuses.values()) <= {200, 400, 403, 413, 414, 431, 501}, statuses
+    assert {statuses[name] for name in ("long head", "many fields", "long target")} <= {400, 413, 414, 431}, statuses
+    assert {r.path for r in a.requests} <= {"/1"} and len(a.requests) == list(statuses.values()).count(200) and b.accepted == 0, (statuses, a.requests)
+    assert {tuple(r.headers.get_all("Host")) for r in a.requests} == {("a.example.com",)}

@@ -9,7 +9,7 @@ import pytest
 from conftest import wait_until
 from internet import CLIENT, answers, internet, net_server, proxies  # noqa: F401
 
-CONNECTIONS = int(os.environ.get("GLOVEBOX_CONNECTIONS", 2000))
+CONNECTIONS = int(os.environ.get("GLOVEBOX_CONNECTIONS", 10000))
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_in_tls(internet, net_server, make_session, value):
     code = CLIENT + """
 import os
 ca = os.environ.get("SSL_CERT_FILE")
-found = []
+found = ["PRIVATE" in open(ca).read()]
 for host in ("a.example.com", "b.example.com", "false.example.com"):
     try:
         found.append(https(host, "/x", cafile=ca))
@@ -114,7 +114,38 @@ with ssl.create_default_context(cafile=ca).wrap_socket(s, server_hostname="a.exa
 report(*found)
 """
     result = net_server.run(code, session)["result"]
-    first, other, false, mismatch = answers(result)
+    has_key, first, other, false, mismatch = answers(result)
+    assert not has_key
     assert first == [200, "hello"] and other == [200, "hello"] and false[0] in (0, 502) and mismatch in (400, 421), (first, other, false, mismatch)
     assert [r.headers["X-Api-Key"] for r in a.requests] == [value]
     assert [r.headers.get("X-Api-Key") for r in b.requests] == [None] and value not in json.dumps(result)
+
+
+@pytest.mark.parametrize("value", ["one\r\nX-Evil: two", "one\nX-Evil: two", "one\r\n\r\nGET /evil HTTP/1.1\r\nHost: a.example.com\r\n\r\n", "one\0two", "one\rtwo"])
+def test_values_with_lines(internet, net_server, value):
+    """Who may give a secret may not write requests with it."""
+    a = internet.site("a.example.com", tls=False)
+    answer = net_server.post("/v1/sessions", {"policy": {"network_allow": [{"host": "a.example.com", **ENTRY}]}, "secrets": {"API_KEY": value}})
+    if answer.status == 201:
+        session = answer.json["id"]
+        net_server.run(CLIENT + "report(get('http://a.example.com/')[0])", session)
+        net_server.delete(f"/v1/sessions/{session}").expect(204)
+    else:
+        assert answer.status == 400 and "Evil" not in answer.error["message"], answer.explain()
+    assert all("X-Evil" not in r.headers and r.path == "/" for r in a.requests), a.requests
+
+
+def test_rules_of_callers(net_server):
+    """Files and variables of the server are the operator's; fields that make a request what it is are nobody's."""
+    for headers in ({"X": "${file:/etc/passwd}"}, {"X": "${env:PATH}"}, {"X": "a\r\nY: b"}, {"X\r\nY": "b"}, {"Host": "b.example.com"}, {"Content-Length": "5"}, {"Transfer-Encoding": "chunked"},
+                    {"Connection": "close"}, {"X Y": "b"}, {"": "b"}, {"X": "${secret:ABSENT}"}):
+        answer = net_server.post("/v1/sessions", {"policy": {"network_allow": [{"host": "a.example.com", "protocol": "http", "headers": headers}]}})
+        assert answer.status in (400, 403), (headers, answer.explain())
+
+
+def test_an_authority_each(internet, net_server, make_session):
+    """Certificates of one session say nothing in another."""
+    rule = {"host": "a.example.com", "intercept": True}
+    code = "import os\nprint(open(os.environ['SSL_CERT_FILE']).read().split('-----BEGIN')[-1])"
+    texts = [net_server.run(code, make_session(rule))["result"]["stdout"] for _ in range(2)]
+    assert "CERTIFICATE" in texts[0] and texts[0] != texts[1]

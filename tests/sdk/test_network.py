@@ -62,6 +62,14 @@ def test_a_result_without_an_allowlist_has_none():
     assert shown == "<Result ok network_denied=3>"
 
 
+def test_a_model_is_told_what_was_refused():
+    from glovebox.adapters._text import text_of
+    rows = [{"host": f"h{i}.com", "port": 443, "decision": "no-rule", "requests": 1} for i in range(20)]
+    text = text_of(glovebox.Result({"verdict": {"kind": "ok"}, "stdout": "a\n", "state": {"kept": True}, "network": {"denied": 20, "hosts": rows}}))
+    assert text.startswith("a\nnot allowed by the network policy: h0.com:443 no-rule, 1 request, h1.com:443 ") and "h8.com" not in text
+    assert text_of(glovebox.Result({"verdict": {"kind": "ok"}, "state": {"kept": True}, "network": {"denied": 0, "hosts": []}})) == "(no output)"
+
+
 # ---- with one ----
 
 @each_backend

@@ -42,7 +42,7 @@ class NetworkHost:
     """What was asked of one host and port, and what became of it.
 
     decision: "allowed"; "unresolved" or "unreached": allowed, and nobody was there; else why it was refused: "no-rule", "port", "protocol", "method", "path", "address",
-    "server-name", "not-tls", "malformed", "bytes", "requests", "connections". rule: the one that let it pass, or came nearest; None: none.
+    "server-name", "not-tls", "malformed", "bytes", "requests", "connections". rule: by which it was decided; None: none.
     """
 
     host: str = ""

@@ -6,8 +6,9 @@ from ..results import Result
 
 NAME = "run_python"
 DESCRIPTION = ("Runs Python code in a sandbox and returns what it prints, the value of its last expression, and errors. Variables and files in /sandbox last from one "
-               "call to the next. There is no network. Figures of matplotlib are returned as pictures.")
+               "call to the next. There is no network, or only to hosts that were allowed. Figures of matplotlib are returned as pictures.")
 TEXT_MAX = 50_000  # characters; what is left out is said
+REFUSED_MAX = 8    # hosts that are named
 
 PARAMETERS = {"type": "object", "properties": {"code": {"type": "string", "description": "the Python code to run"}}, "required": ["code"], "additionalProperties": False}
 
@@ -35,6 +36,8 @@ def text_of(result: Result) -> str:
     elif result.verdict.kind not in ("ok", "error"):
         parts.append(f"{result.verdict.kind}: {result.verdict.message}")
     parts += [f"warning: {finding}" for finding in result.guard.warnings]
+    if result.network is not None and result.network.refused:
+        parts.append("not allowed by the network policy: " + ", ".join(str(each) for each in result.network.refused[:REFUSED_MAX]))
     if not result.state_kept and result.verdict != "blocked":
         parts.append("The interpreter has ended: variables of earlier calls are gone.")
     return _cut("\n".join(parts)) if parts else "(no output)"

@@ -196,7 +196,7 @@ def _network(policy: Mapping[str, Any]) -> Dict[str, Any]:
         if rule.get("headers"):
             raise UnenforceableError(f"{rule['rule']}: the values of its headers are for the server that reads the file alone", hint="give the file to a server: glovebox serve --policy FILE")
     rules = [{key: value for key, value in rule.items() if key != "rule"} for rule in policy["network_allow"]]
-    return {"network_mode": "allowlist", "network_allow": rules, "network_ranges": policy["network_ranges"], "network_bytes": policy["network_bytes_bytes"],
+    return {"network_mode": "allowlist", "network_allow": rules, "network_ranges": policy["network_ranges"], "network_bytes": policy["network_bytes"],
             "network_requests": policy["network_requests"], "network_connections": policy["network_connections"]}
 
 
