@@ -157,6 +157,7 @@ class Authority:
         self.key, self.certificate = self.directory / "ca.key", self.directory / "ca.pem"
         self.made, self.lock = {}, threading.Lock()
         _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=internet of the tests",
+                 "-addext", "keyUsage=critical,keyCertSign,cRLSign",
                  "-keyout", self.key, "-out", self.certificate)
 
     def context(self, name):
@@ -166,7 +167,8 @@ class Authority:
                 path = self.directory / f"{len(self.made)}.pem"
                 request, extensions = self.directory / "request", self.directory / "extensions"
                 kind = "IP" if ":" in name or name.replace(".", "").isdigit() else "DNS"
-                extensions.write_text(f"subjectAltName={kind}:{name}\nbasicConstraints=CA:FALSE\n")
+                extensions.write_text(f"subjectAltName={kind}:{name}\nbasicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=serverAuth\n"
+                                      "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
                 _openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=site", "-keyout", f"{path}.key", "-out", request)
                 _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-days", "2", "-extfile", extensions, "-out", path)
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -242,6 +244,9 @@ class Names:
             if question == b"end":
                 return
             answer, seconds = self.answer(question)
+            if answer and len(answer) > 512:  # there is more of it by TCP
+                flags, = struct.unpack(">H", answer[2:4])
+                answer = question[:2] + struct.pack(">HHHHH", flags | 0x0200, 1, 0, 0, 0) + answer[12:12 + len(question) - 12]
             if answer and seconds:
                 timer = threading.Timer(seconds, self._send, (answer, peer))
                 timer.daemon = True

@@ -245,7 +245,7 @@ static void test_without_descriptors(void **state)
         assert_int_equal(prlimit(a->pid, RLIMIT_NOFILE, NULL, &before), 0);
         few = (struct rlimit){.rlim_cur = 6, .rlim_max = before.rlim_max}; /* enough to wait with, not for another one */
         assert_int_equal(prlimit(a->pid, RLIMIT_NOFILE, &few, NULL), 0);
-        _cleanup_close_ int fd = dial(port);
+        _cleanup_close_ _unused_ int fd = dial(port);
         usleep(1000000);
         assert_int_equal(prlimit(a->pid, RLIMIT_NOFILE, &before, NULL), 0);
         (void)await_open(a);
@@ -265,7 +265,7 @@ static void test_what_the_host_would_not_say(void **state)
 
         for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
                 struct peer *a = *state;
-                _cleanup_close_ int fd = dial(listen_any(a));
+                _cleanup_close_ _unused_ int fd = dial(listen_any(a));
                 assert_int_equal(await_open(a), 1);
                 assert_int_equal(fd_write_all(a->in, &wrong[i], sizeof(wrong[i])), 0);
                 (void)fd_write_all(a->in, "data", MIN(wrong[i].size, 4U));
@@ -280,7 +280,7 @@ static void test_more_than_the_window(void **state)
         struct peer *a = *state;
         static char piece[WIRE_DATA_MAX];
         uint32_t credit = WIRE_CONNECTION_WINDOW;
-        _cleanup_close_ int fd = dial(listen_any(a));
+        _cleanup_close_ _unused_ int fd = dial(listen_any(a));
         uint32_t number = await_open(a);
 
         for (; credit >= sizeof(piece); credit -= sizeof(piece)) {

@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define ACCEPTS_AT_ONCE 64 /* so that one box that floods us does not keep the others waiting */
 
-static LIST_HEAD(, box) boxes = LIST_HEAD_INITIALIZER(boxes);
+LIST_HEAD(boxes, box);
+static struct boxes boxes = LIST_HEAD_INITIALIZER(boxes);
 
 /* ---- rules ---- */
 
@@ -100,9 +102,29 @@ static void turn_away(struct box *b, int fd)
         safe_close(fd);
 }
 
+/* A connection has two descriptors, and the proxy must have some for orders, nameservers and pipes: one box that takes all it may must not end the others. */
+#define RESERVED_DESCRIPTORS 320
+
+static unsigned connections_most = 256;
+
+void boxes_init(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return;
+        if (limit.rlim_cur < limit.rlim_max) {
+                limit.rlim_cur = limit.rlim_max;
+                (void)setrlimit(RLIMIT_NOFILE, &limit);
+                (void)getrlimit(RLIMIT_NOFILE, &limit);
+        }
+        rlim_t most = limit.rlim_cur > RESERVED_DESCRIPTORS ? (limit.rlim_cur - RESERVED_DESCRIPTORS) / 2 : 16;
+        connections_most = (unsigned)MIN(most, (rlim_t)INT32_MAX);
+}
+
 static void take(struct box *b, int fd)
 {
-        if (b->n_connections >= b->rules->rules->connections_max)
+        if (b->n_connections >= b->rules->rules->connections_max || connections_now >= connections_most)
                 turn_away(b, fd);
         else
                 connection_new(b, fd);

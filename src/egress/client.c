@@ -64,9 +64,11 @@ struct mark {
 
 static const char *const resolver_files[] = {"/etc/resolv.conf", "/etc/hosts"};
 
+LIST_HEAD(egress_boxes, egress_box);
 static struct {
         pthread_mutex_t lock; /* of all that follows */
         pid_t pid;            /* 0: none runs */
+        int pidfd;
         pid_t owner;          /* who has started it: a child that was forked is not */
         int socket;
         uint64_t number;      /* of those that were started */
@@ -80,8 +82,8 @@ static struct {
         struct mark resolver[ARRAY_SIZE(resolver_files)];
         uint64_t last_id;
         unsigned n_boxes;
-        LIST_HEAD(, egress_box) boxes;
-} proxy = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .roots_fd = -1};
+        struct egress_boxes boxes;
+} proxy = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .pidfd = -1, .roots_fd = -1};
 
 static _Atomic int running_pid; /* for those who do not wait for the lock */
 
@@ -134,7 +136,8 @@ static void end_process(void)
         if (proxy.pid == 0)
                 return;
         atomic_store(&running_pid, 0);
-        kill(proxy.pid, SIGKILL);
+        (void)syscall(SYS_pidfd_send_signal, proxy.pidfd, SIGKILL, NULL, 0); /* not by its number: somebody else in this program may have reaped it */
+        proxy.pidfd = safe_close(proxy.pidfd);
         while (waitpid(proxy.pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         proxy.pid = 0;
@@ -176,8 +179,10 @@ static int spawn(int socket, gb_error *err)
                 e = posix_spawn(&proxy.pid, proxy.program, &actions, &attributes, (char *[]){proxy.program, NULL}, environment);
         posix_spawnattr_destroy(&attributes);
         posix_spawn_file_actions_destroy(&actions);
-        if (e == 0)
+        if (e == 0) {
+                proxy.pidfd = (int)syscall(SYS_pidfd_open, proxy.pid, 0);
                 return 0;
+        }
         proxy.pid = 0;
         return error_set(err, GB_E_UNENFORCEABLE, e, "cannot start %s: %s; it belongs to the installation (GLOVEBOX_LIBEXEC_DIR says where that is)",
                          quote(proxy.program).text, strerror(e));
@@ -300,6 +305,8 @@ static int give(struct egress_box *b, gb_error *err)
 {
         const int fds[] = {b->rules_fd, b->ledger_fd, b->source_fd, b->authority_fd};
 
+        if (b->source_fd < 0) /* lost when all were told */
+                return 1;
         if (b->given == proxy.number && proxy.pid > 0)
                 return 0; /* with all the others, when it was started */
         int r = b->authority_fd >= 0 && !proxy.has_roots ? send_roots(err) : 0;
@@ -343,7 +350,7 @@ static int start_watcher(void)
 
         if (!w)
                 return -ENOMEM;
-        *w = (struct watcher){.pidfd = (int)syscall(SYS_pidfd_open, proxy.pid, 0), .socket = -1, .number = proxy.number};
+        *w = (struct watcher){.pidfd = fcntl(proxy.pidfd, F_DUPFD_CLOEXEC, 0), .socket = -1, .number = proxy.number};
         if (w->pidfd < 0)
                 return -errno;
         w->socket = fcntl(proxy.socket, F_DUPFD_CLOEXEC, 0);
@@ -399,6 +406,7 @@ static int tell_all(gb_error *err)
         if (r != 0)
                 return r < 0 ? r : -EIO;
         LIST_FOREACH(b, &proxy.boxes, entry) {
+                /* cppcheck-suppress uninitvar */
                 r = b->source_fd >= 0 ? give(b, err) : 0;
                 /* One by which they die is not to take the others with it. */
                 if (r == 1 || (r < 0 && ++b->faults >= FAULTS_MAX))
@@ -608,6 +616,14 @@ int egress_box_change(struct egress_box *b, struct buffer *rules, gb_error *err)
         safe_close(r < 0 ? fd : before);
         pthread_mutex_unlock(&proxy.lock);
         return r;
+}
+
+void egress_refresh(void)
+{
+        pthread_mutex_lock(&proxy.lock);
+        if (proxy.pid > 0)
+                (void)refresh_resolver(NULL); /* then it resolves as before */
+        pthread_mutex_unlock(&proxy.lock);
 }
 
 const struct ledger *egress_box_ledger(const struct egress_box *b)

@@ -18,6 +18,8 @@ int egress_box_new(struct buffer *rules, const struct buffer *authority, struct 
 int egress_box_attach(struct egress_box *b, int source_fd, gb_error *err);
 /* New rules, for what is open, too. */
 int egress_box_change(struct egress_box *b, struct buffer *rules, gb_error *err);
+/* The host's resolv.conf or hosts may have changed: names are resolved by what they say now. */
+void egress_refresh(void);
 const struct ledger *egress_box_ledger(const struct egress_box *b);
 /* Whether the proxy of it is there (it may just be started again). */
 bool egress_box_is_served(const struct egress_box *b);

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent_struct.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -24,7 +25,17 @@
 #define FIRST_BYTES_MAX (80 * KIB) /* that are read before it is known what they are: a head of HTTP has 64 at most */
 #define CONNECT_WORD "CONNECT "
 
+unsigned connections_now;
+
 static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+
+void events_free(struct bufferevent *b)
+{
+        bufferevent_disable(b, EV_READ | EV_WRITE);
+        event_del(&b->ev_read);
+        event_del(&b->ev_write);
+        bufferevent_free(b);
+}
 
 void connection_free(struct connection *c)
 {
@@ -33,10 +44,8 @@ void connection_free(struct connection *c)
         reach_cancel(c->reach);
         forward_free(c->forward);
         tunnel_free(c->tunnel);
-        if (c->client) {
-                bufferevent_disable(c->client, EV_READ | EV_WRITE); /* now: its end may come later, when the number is another's */
-                bufferevent_free(c->client);
-        }
+        if (c->client)
+                events_free(c->client);
         safe_close(fd);
         if (c->deadline)
                 event_free(c->deadline);
@@ -47,6 +56,7 @@ void connection_free(struct connection *c)
         free(c->target);
         LIST_REMOVE(c, entry);
         c->box->n_connections--;
+        connections_now--;
         c->box->ledger->open = c->box->n_connections;
         free(c);
 }
@@ -157,8 +167,7 @@ static int take_client(struct connection *c, char **ret_early, size_t *ret_size)
         if (!*ret_early)
                 return -1;
         evbuffer_remove(in, *ret_early, *ret_size);
-        bufferevent_disable(c->client, EV_READ | EV_WRITE);
-        bufferevent_free(c->client);
+        events_free(c->client);
         c->client = NULL;
         return fd;
 }
@@ -183,8 +192,8 @@ static void open_tunnel(struct connection *c, struct reached *r)
                 .client = fd, .upstream = r->fd, .early = early, .early_size = early_size, .needs_tls = r->rule->protocol != EGRESS_TCP, .host = &to.host,
                 .port = to.port, .row = r->row, .rules = r->rules, .rule = r->rule,
         };
-        if (good && r->rule->intercept && c->box->authority)
-                good = intercept_start(c, fd, early, early_size, &to.host, to.port, r) == 0;
+        if (good && r->rule->intercept) /* without an authority: not at all */
+                good = c->box->authority && intercept_start(c, fd, early, early_size, &to.host, to.port, r) == 0;
         else if (good)
                 good = tunnel_new(c, &start) == 0;
         if (good)
@@ -349,6 +358,7 @@ void connection_new(struct box *b, int fd)
         c->box = b;
         LIST_INSERT_HEAD(&b->connections, c, entry);
         b->ledger->open = ++b->n_connections;
+        connections_now++;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         c->client = bufferevent_socket_new(egress_base, fd, 0);
         c->deadline = evtimer_new(egress_base, on_late, c);

@@ -40,6 +40,8 @@ void rules_drop(struct rules_block *b); /* takes NULL */
 struct authority; /* intercept.h */
 
 struct connection;
+LIST_HEAD(connections, connection);
+
 struct box {
         uint64_t id;
         struct rules_block *rules;
@@ -47,7 +49,7 @@ struct box {
         struct authority *authority; /* NULL: nothing is intercepted */
         int source;
         struct event *source_event;
-        LIST_HEAD(, connection) connections;
+        struct connections connections;
         unsigned n_connections;
         unsigned reaching;        /* requests that pass, but have not arrived yet */
         struct event *cut_event;  /* ends all connections */
@@ -56,6 +58,10 @@ struct box {
 };
 
 extern struct event_base *egress_base;
+
+/* Before the process is sealed: how many connections it can have. */
+void boxes_init(void);
+extern unsigned connections_now; /* of all boxes */
 
 /* NULL: none has this number. */
 struct box *box_find(uint64_t id);
@@ -92,6 +98,8 @@ void connection_new(struct box *b, int fd);
 void connection_free(struct connection *c);
 /* The rules of its box have changed: ends it when it would not pass any more. */
 void connection_judge_again(struct connection *c);
+/* Frees a bufferevent, none of whose events is pending then: a callback that is may keep its memory for a while, when its descriptor is another's already. */
+void events_free(struct bufferevent *b);
 /* What stands behind a status of HTTP. */
 const char *status_reason(int status);
 
@@ -114,6 +122,8 @@ void reach_start(struct box *b, const struct egress_request *q, struct reach **r
 /* The same without dialling, for a request on a connection that is there already: only what egress_judge(), budgets and the ledger say. */
 void reach_judge(struct box *b, const struct egress_request *q, struct reached *ret);
 void reach_cancel(struct reach *r); /* takes NULL */
+/* Whether whom this descriptor is connected to may be dialled by these rules. */
+bool reach_may_keep(int fd, const struct egress_rules *rules);
 
 /* ---- a tunnel (tunnel.c) ---- */
 

@@ -208,8 +208,8 @@ static void explain_tls(struct writer *w, const struct egress_request *q, enum e
 static void explain_reach(struct writer *w, const struct egress_request *q, enum egress_decision d, const char *detail)
 {
         if (d == EGRESS_NO_ADDRESS)
-                say(w, "\"%s\" leads to %s, an address that is not reached from this sandbox, so the request was not sent. Do not retry; if it is meant to be "
-                       "reached, ask the operator to add the address to network_ranges.", q->host->text, detail ? quote_path(detail).text : "a place");
+                say(w, "\"%s\" leads to an address that is not reached from this sandbox (%s), so the request was not sent. Do not retry; if it is meant to be "
+                       "reached, ask the operator to add the address to network_ranges.", q->host->text, detail ? quote_path(detail).text : "not public");
         else if (d == EGRESS_UNRESOLVED)
                 say(w, "\"%s\" is allowed, but no address was found for this name%s%s. Check how it is spelled, or try again later.", q->host->text, detail ? ": " : "",
                     detail ? quote_path(detail).text : "");

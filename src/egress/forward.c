@@ -119,6 +119,8 @@ static enum forward_step answer(struct forward *f, int status, enum egress_decis
         const struct http_message *m = f->request.message;
         struct evbuffer *out = bufferevent_get_output(f->c->client);
 
+        if (!m)
+                return forward_no_memory(f);
         if (f->answering) { /* too late */
                 connection_free(f->c);
                 return FORWARD_GONE;
@@ -441,25 +443,6 @@ void forward_free(struct forward *f)
 
 /* ---- other rules ---- */
 
-/* Whether whom we speak to may be dialled by the rules of now. */
-static bool peer_may_stay(const struct forward *f, const struct egress_rules *rules)
-{
-        struct sockaddr_storage peer = {0};
-        socklen_t size = sizeof(peer);
-        struct address a;
-        const char *why;
-
-        if (getpeername(bufferevent_getfd(f->up.events), (struct sockaddr *)&peer, &size) < 0)
-                return false;
-        if (peer.ss_family == AF_INET)
-                address_from_ipv4(&((const struct sockaddr_in *)(const void *)&peer)->sin_addr, &a);
-        else if (peer.ss_family == AF_INET6)
-                address_from_ipv6(&((const struct sockaddr_in6 *)(const void *)&peer)->sin6_addr, &a);
-        else
-                return false;
-        return egress_may_dial(rules, &a, &why);
-}
-
 bool forward_may_stay(struct forward *f)
 {
         const struct egress_rules *rules = f->c->box->rules->rules;
@@ -478,5 +461,5 @@ bool forward_may_stay(struct forward *f)
                 .host = &f->to.host, .port = f->to.port, .protocol = f->has_fixed ? EGRESS_HTTPS : EGRESS_HTTP,
                 .method = http_message_method(f->request.message), .path = f->to.path,
         };
-        return egress_judge(rules, &q).decision == EGRESS_ALLOWED && (!f->up.events || peer_may_stay(f, rules));
+        return egress_judge(rules, &q).decision == EGRESS_ALLOWED && (!f->up.events || reach_may_keep(bufferevent_getfd(f->up.events), rules));
 }

@@ -26,7 +26,7 @@ void upstream_close(struct forward *f)
         if (!f->up.events)
                 return;
         intercept_hang_up(f->up.events);
-        bufferevent_free(f->up.events);
+        events_free(f->up.events);
         f->up = (struct upstream){0};
 }
 
@@ -96,7 +96,8 @@ enum forward_step upstream_send_head(struct forward *f)
 
         buffer_init(&head, FORWARD_HEAD_MAX);
         head.secret = true;
-        if (forward_write_request(m, &f->to, f->has_fixed ? HTTPS_USUAL_PORT : HTTP_USUAL_PORT, egress_text(f->rules->rules, f->rule->headers), &head) < 0)
+        bool limited = f->rule->methods > 0 || f->rule->paths > 0;
+        if (forward_write_request(m, &f->to, f->has_fixed ? HTTPS_USUAL_PORT : HTTP_USUAL_PORT, egress_text(f->rules->rules, f->rule->headers), limited, &head) < 0)
                 return forward_refuse(f, 502, EGRESS_UNREACHED, "glovebox: the proxy has no memory left.");
         f->stage = FORWARD_ANSWER;
         f->sending = true;

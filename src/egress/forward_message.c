@@ -90,6 +90,19 @@ static bool is_ours(const char *name)
         return strncasecmp(name, "proxy-", strlen("proxy-")) == 0 || strncasecmp(name, "proxy_", strlen("proxy_")) == 0;
 }
 
+/* By which some servers do something else than what the first line says. */
+static bool is_override(const char *name)
+{
+        static const char *const names[] = {
+                "x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url", "x-original-uri", "x-forwarded-uri", "x-forwarded-path",
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (is_same_name(name, names[i]))
+                        return true;
+        return false;
+}
+
 /* Whether Connection says that a field goes no further. */
 static bool is_named(const struct http_message *m, const char *name)
 {
@@ -125,13 +138,13 @@ static int write_field(struct buffer *ret, const char *name, const char *value)
         return r == 0 ? buffer_add_string(ret, "\r\n") : r;
 }
 
-static int write_fields(const struct http_message *m, bool is_request, const char *headers, struct buffer *ret)
+static int write_fields(const struct http_message *m, bool is_request, bool limited, const char *headers, struct buffer *ret)
 {
         int r = 0;
 
         for (size_t i = 0; i < m->n_fields && r == 0; i++) {
                 const char *name = m->bytes + m->fields[i].name, *value = m->bytes + m->fields[i].value;
-                if (is_ours(name) || is_named(m, name) || is_replaced(headers, name))
+                if (is_ours(name) || is_named(m, name) || is_replaced(headers, name) || (limited && is_override(name)))
                         continue;
                 if (is_request && (is_same_name(name, "host") || is_same_name(name, "expect")))
                         continue;
@@ -154,7 +167,7 @@ static int write_headers(const char *headers, struct buffer *ret)
         return r;
 }
 
-int forward_write_request(const struct http_message *m, const struct target *to, uint16_t usual_port, const char *headers, struct buffer *ret)
+int forward_write_request(const struct http_message *m, const struct target *to, uint16_t usual_port, const char *headers, bool limited, struct buffer *ret)
 {
         bool brackets = to->host.kind == HOST_ADDRESS && !address_is_ipv4(&to->host.address);
         int r = buffer_printf(ret, "%s %s HTTP/1.1\r\nHost: %s%s%s", http_message_method(m), to->path, brackets ? "[" : "", to->host.text, brackets ? "]" : "");
@@ -162,7 +175,7 @@ int forward_write_request(const struct http_message *m, const struct target *to,
         if (r == 0)
                 r = to->port == usual_port ? buffer_add_string(ret, "\r\n") : buffer_printf(ret, ":%u\r\n", to->port);
         if (r == 0)
-                r = write_fields(m, true, headers, ret);
+                r = write_fields(m, true, limited, headers, ret);
         if (r == 0)
                 r = write_headers(headers, ret);
         if (r == 0 && m->chunked)
@@ -191,7 +204,7 @@ int forward_write_answer(const struct http_message *request, const struct http_m
         int r = buffer_printf(ret, "HTTP/1.1 %03u %s\r\n", answer->status, answer->bytes + answer->reason);
 
         if (r == 0)
-                r = write_fields(answer, false, NULL, ret);
+                r = write_fields(answer, false, false, NULL, ret);
         /* An answer to HEAD, or 304, tells the length of a body that is not there. */
         if (r == 0 && answer->has_length && answer->status >= 200 && answer->status != 204)
                 r = buffer_printf(ret, "Content-Length: %" PRIu64 "\r\n", answer->content_length);

@@ -21,8 +21,9 @@ struct forward_refusal {
  * its host is "" otherwise. Its path lies in m. */
 bool forward_read_request(const struct http_message *m, const struct target *fixed, struct target *ret, struct forward_refusal *ret_refusal);
 
-/* The head of the request for the upstream. headers: list of a rule (name, value, ...), or NULL. 0, -ENOMEM, -EFBIG. */
-int forward_write_request(const struct http_message *m, const struct target *to, uint16_t usual_port, const char *headers, struct buffer *ret);
+/* The head of the request for the upstream. headers: list of a rule (name, value, ...), or NULL. limited: the rule has methods or paths, so fields that stand for another method or
+ * path do not pass. 0, -ENOMEM, -EFBIG. */
+int forward_write_request(const struct http_message *m, const struct target *to, uint16_t usual_port, const char *headers, bool limited, struct buffer *ret);
 
 /* How the end of a body is told. */
 enum forward_framing {

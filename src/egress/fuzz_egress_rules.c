@@ -40,13 +40,12 @@ static void use(const struct egress_rules *r)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        uint8_t *block = malloc(size + 1); /* aligned, and no byte more than it is */
+        uint8_t *block = malloc(size > 0 ? size : 1); /* aligned, and no byte more than it is */
         const char *why;
 
         if (!block)
                 return 0;
         memcpy(block, data, size);
-        block = realloc(block, size > 0 ? size : 1);
         if (egress_rules_valid(block, size)) {
                 const struct egress_rules *r = (const struct egress_rules *)(void *)block;
                 use(r);

@@ -76,7 +76,7 @@ static void see_request(const struct http_message *m, bool is_fixed, struct buff
         }
         check(to.path[0] == '/' && to.port > 0 && to.host.text[0]);
         buffer_init(&head, FORWARD_HEAD_MAX);
-        check(forward_write_request(m, &to, is_fixed ? 443 : 80, HEADERS, &head) == 0);
+        check(forward_write_request(m, &to, is_fixed ? 443 : 80, HEADERS, is_fixed, &head) == 0);
         check(buffer_add(seen, head.data, head.size) == 0);
         struct http_message *sent = read_back(HTTP_PROXY_REQUEST, false, &head);
         if (!sent)

@@ -52,10 +52,10 @@ static int on_name(SSL *ssl, int *alert, void *data)
         if (!t)
                 return SSL_TLSEXT_ERR_ALERT_FATAL;
         /* An address has no place in that field (RFC 6066 3). */
-        bool same = name ? host_parse(name, strlen(name), &host) == 0 && host_equals(&host, &t->host) : t->host.kind == HOST_ADDRESS;
-        if (same)
+        bool named = name && host_parse(name, strlen(name), &host) == 0;
+        if (name ? named && host_equals(&host, &t->host) : t->host.kind == HOST_ADDRESS)
                 return SSL_TLSEXT_ERR_OK;
-        ledger_count(c->box->ledger, ledger_row(c->box->ledger, t->host.text, t->port, EGRESS_NO_SNI, EGRESS_HTTPS, NULL));
+        ledger_count(c->box->ledger, ledger_row(c->box->ledger, named ? host.text : t->host.text, t->port, EGRESS_NO_SNI, EGRESS_HTTPS, NULL));
         return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
@@ -283,7 +283,7 @@ void intercept_release(struct connection *c)
         if (!ssl)
                 return;
         intercept_hang_up(c->client);
-        bufferevent_free(c->client);
+        events_free(c->client);
         c->client = NULL;
         SSL_free(ssl);
 }

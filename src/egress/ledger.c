@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Refusals get no more places than this: a program that asks for one name after another cannot hide what it does reach. */
-#define DENIED_ROWS_MAX (LEDGER_ROWS_MAX / 2)
+/* What was refused or has failed gets no more places than this: a program that asks for one name after another cannot hide what it does reach. */
+#define FAILED_ROWS_MAX (LEDGER_ROWS_MAX / 2)
 
 /* ---- the proxy's side ---- */
 
@@ -32,18 +32,18 @@ static bool row_is(const struct ledger_row *row, const char *host, uint16_t port
 
 struct ledger_row *ledger_row(struct ledger *l, const char *host, uint16_t port, enum egress_decision d, enum egress_protocol protocol, const char *rule)
 {
-        struct ledger_row *rest = &l->rows[LEDGER_ROWS_MAX];
-        size_t n = atomic_load_explicit(&l->n_rows, memory_order_relaxed), denied = 0;
+        struct ledger_row *rest = &l->rows[LEDGER_ROWS_MAX + (d != EGRESS_ALLOWED)];
+        size_t n = atomic_load_explicit(&l->n_rows, memory_order_relaxed), failed = 0;
 
         if (!rule)
                 rule = "";
         for (size_t i = 0; i < n && i < LEDGER_ROWS_MAX; i++) {
                 if (row_is(&l->rows[i], host, port, d, protocol, rule))
                         return &l->rows[i];
-                denied += egress_is_denied(l->rows[i].decision);
+                failed += l->rows[i].decision != EGRESS_ALLOWED;
         }
         /* A request without a host has no row either. */
-        if (n >= LEDGER_ROWS_MAX || *host == '\0' || (egress_is_denied(d) && denied >= DENIED_ROWS_MAX)) {
+        if (n >= LEDGER_ROWS_MAX || *host == '\0' || (d != EGRESS_ALLOWED && failed >= FAILED_ROWS_MAX)) {
                 rest->decision = (uint8_t)d;
                 return rest;
         }
@@ -179,7 +179,7 @@ struct ledger_copy *ledger_read(const struct ledger *l)
 
         if (n > LEDGER_ROWS_MAX)
                 n = LEDGER_ROWS_MAX;
-        struct ledger_copy *c = calloc(1, sizeof(*c) + (n + 1) * sizeof(c->rows[0]));
+        struct ledger_copy *c = calloc(1, sizeof(*c) + (n + 2) * sizeof(c->rows[0]));
         if (!c)
                 return NULL;
         c->open = atomic_load_explicit(&l->open, memory_order_relaxed);
@@ -191,8 +191,10 @@ struct ledger_copy *ledger_read(const struct ledger *l)
         for (size_t i = 0; i < n; i++)
                 c->n += read_row(&l->rows[i], &c->rows[c->n]);
         /* What had no place is named by nothing, whatever is written there. */
-        struct ledger_entry *rest = &c->rows[c->n];
-        if (read_row(&l->rows[LEDGER_ROWS_MAX], rest) && (rest->requests > 0 || rest->bytes_up > 0 || rest->bytes_down > 0)) {
+        for (size_t i = LEDGER_ROWS_MAX; i < LEDGER_ROWS_ALL; i++) {
+                struct ledger_entry *rest = &c->rows[c->n];
+                if (!read_row(&l->rows[i], rest) || (rest->requests == 0 && rest->bytes_up == 0 && rest->bytes_down == 0))
+                        continue;
                 rest->host[0] = rest->rule[0] = '\0';
                 rest->port = 0;
                 c->n++;
@@ -203,7 +205,7 @@ struct ledger_copy *ledger_read(const struct ledger *l)
 static bool is_same(const struct ledger_entry *a, const struct ledger_entry *b)
 {
         if (a->host[0] == '\0' || b->host[0] == '\0')
-                return a->host[0] == b->host[0];
+                return a->host[0] == b->host[0] && (a->decision == EGRESS_ALLOWED) == (b->decision == EGRESS_ALLOWED);
         return a->port == b->port && a->decision == b->decision && a->protocol == b->protocol && strcmp(a->host, b->host) == 0 && strcmp(a->rule, b->rule) == 0;
 }
 

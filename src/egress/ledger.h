@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define LEDGER_VERSION 1U
+#define LEDGER_ROWS_ALL (LEDGER_ROWS_MAX + 2)
 
 struct ledger_row {
         char host[HOST_TEXT_MAX]; /* "" in the row of all that had no place */
@@ -33,12 +34,12 @@ struct ledger {
         _Atomic uint32_t cut;    /* enum egress_decision of the budget that ended connections; 0: none */
         _Atomic uint64_t requests, denied;
         _Atomic uint64_t bytes_up, bytes_down;
-        struct ledger_row rows[LEDGER_ROWS_MAX + 1]; /* the last one: what had no place */
+        struct ledger_row rows[LEDGER_ROWS_ALL]; /* the last two: what had no place of its own, and has passed; and what has not */
 };
 
 /* ---- the proxy's side ---- */
 
-/* The row for this; makes it, or gives the last one. rule: text or NULL. */
+/* The row for this; makes it, or gives one of the last two. rule: text or NULL. */
 struct ledger_row *ledger_row(struct ledger *l, const char *host, uint16_t port, enum egress_decision d, enum egress_protocol protocol, const char *rule);
 /* Counts a request that was decided. */
 void ledger_count(struct ledger *l, struct ledger_row *row);

@@ -40,6 +40,7 @@ static int serve(void)
         sys_close_range(EGRESS_SOCKET_FD + 1, ~0U, 0);
         signal(SIGPIPE, SIG_IGN);
         event_set_log_callback(drop_log);
+        boxes_init();
         egress_base = event_base_new();
         if (!egress_base || intercept_init() < 0 || orders_watch(EGRESS_SOCKET_FD) < 0 || egress_seal() < 0)
                 return 1;

@@ -215,9 +215,8 @@ static void on_addresses(void *data, const struct address *addresses, size_t n, 
         }
         for (size_t i = 0; i < n; i++)
                 if (!egress_may_dial(r->rules->rules, &addresses[i], &kind)) {
-                        char text[ADDRESS_TEXT_MAX], detail[ADDRESS_TEXT_MAX + 64];
-                        snprintf(detail, sizeof(detail), "%s, which is %s", address_format(&addresses[i], text), kind);
-                        fail(r, EGRESS_NO_ADDRESS, 403, detail);
+                        /* Only what kind it is: which address a name of the host's own network has is nobody's business in the box. */
+                        fail(r, EGRESS_NO_ADDRESS, 403, kind);
                         return;
                 }
         r->n = MIN(n, (size_t)EGRESS_DIALS_MAX);
@@ -264,6 +263,30 @@ void reach_start(struct box *b, const struct egress_request *q, struct reach **r
 
 void reach_cancel(struct reach *r)
 {
-        if (r)
-                reach_free(r);
+        struct reached answer = {.decision = EGRESS_UNREACHED};
+
+        if (!r)
+                return;
+        /* Its name was asked for, perhaps somebody dialled: who asks and runs away is counted like the others. */
+        struct egress_request q = request_of(r);
+        note(r->box, &q, &answer, r->rules, r->rule);
+        reach_free(r);
+}
+
+bool reach_may_keep(int fd, const struct egress_rules *rules)
+{
+        struct sockaddr_storage peer = {0};
+        socklen_t size = sizeof(peer);
+        struct address a;
+        const char *why;
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) < 0)
+                return false;
+        if (peer.ss_family == AF_INET)
+                address_from_ipv4(&((const struct sockaddr_in *)(const void *)&peer)->sin_addr, &a);
+        else if (peer.ss_family == AF_INET6)
+                address_from_ipv6(&((const struct sockaddr_in6 *)(const void *)&peer)->sin6_addr, &a);
+        else
+                return false;
+        return egress_may_dial(rules, &a, &why);
 }

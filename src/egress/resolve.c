@@ -20,34 +20,48 @@ struct known_host {
         char name[HOST_TEXT_MAX];
 };
 
-/* A set of nameservers; the last one is asked, those before live as long as somebody waits for their answer. */
+/* A set of nameservers; the last one is asked, those before live as long as somebody waits for their answer. libevent asks a server from one port for as long as it
+ * knows it, so after some questions the set is made anew: who wants to answer in its place has to find the port again. */
 struct servers {
         struct evdns_base *dns;
-        unsigned n, pending;
+        unsigned n, asked, pending;
         bool retired;
 };
+#define QUESTIONS_MAX 200
+
+/* One question to the nameservers, and all who wait for it: nobody gains by asking for the same name a thousand times. */
+struct question;
+LIST_HEAD(questions, question);
+LIST_HEAD(waiters, waiter);
 
 static struct {
         struct servers *servers;
+        char *text; /* of resolv.conf */
+        size_t text_size;
         struct known_host *hosts;
         size_t n_hosts;
+        struct questions questions;
 } resolver;
 
-/* libevent calls back for each question, also for one that was given up: then owner is NULL. */
 struct question {
-        struct resolve *owner;
+        LIST_ENTRY(question) entry;
+        struct waiters waiters; /* none: they have given up */
         struct servers *servers;
-        struct evdns_request *request;
         bool ipv6;
+        char name[HOST_TEXT_MAX];
+};
+
+struct waiter {
+        LIST_ENTRY(waiter) entry;
+        struct resolve *resolve; /* NULL: it waits for nothing */
 };
 
 struct resolve {
-        struct question *questions[2]; /* NULL: answered */
+        struct waiter waiters[2]; /* A, AAAA */
         struct event *deadline;
         struct address addresses[RESOLVE_ADDRESSES_MAX];
         size_t n;
         bool too_many, silent;
-        bool starting; /* resolve_start() is not through yet */
         resolved_function done;
         void *data;
 };
@@ -163,41 +177,52 @@ static struct servers *servers_new(const char *text, size_t size)
         return s;
 }
 
-int resolve_set(const char *resolv, size_t resolv_size, const char *hosts, size_t hosts_size, gb_error *err)
+static int renew_servers(void)
 {
-        struct servers *s = servers_new(resolv, resolv_size);
+        struct servers *s = servers_new(resolver.text, resolver.text_size);
 
         if (!s)
-                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+                return -ENOMEM;
         if (resolver.servers) {
                 resolver.servers->retired = true;
                 servers_free(resolver.servers);
         }
         resolver.servers = s;
+        return 0;
+}
+
+int resolve_set(const char *resolv, size_t resolv_size, const char *hosts, size_t hosts_size, gb_error *err)
+{
+        char *text = malloc(resolv_size + 1);
+
+        if (!text)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        memcpy(text, resolv, resolv_size);
+        free(resolver.text);
+        resolver.text = text;
+        resolver.text_size = resolv_size;
         free(resolver.hosts);
         resolver.hosts = NULL;
         resolver.n_hosts = 0;
-        int r = read_hosts(hosts, hosts_size);
+        int r = renew_servers();
+        if (r == 0)
+                r = read_hosts(hosts, hosts_size);
         return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "out of memory") : 0;
 }
 
-/* ---- a question ---- */
+/* ---- who waits ---- */
 
-static void forget(struct resolve *r, size_t i)
+static void stop_waiting(struct waiter *w)
 {
-        struct question *q = r->questions[i];
-
-        r->questions[i] = NULL;
-        if (!q)
-                return;
-        q->owner = NULL;
-        evdns_cancel_request(q->servers->dns, q->request);
+        if (w->resolve)
+                LIST_REMOVE(w, entry);
+        w->resolve = NULL;
 }
 
 static void resolve_free(struct resolve *r)
 {
-        forget(r, 0);
-        forget(r, 1);
+        stop_waiting(&r->waiters[0]);
+        stop_waiting(&r->waiters[1]);
         if (r->deadline)
                 event_free(r->deadline);
         free(r);
@@ -241,29 +266,38 @@ static void take_answer(struct resolve *r, bool ipv6, int count, const uint8_t *
         }
 }
 
-static void on_answer(int result, char type, int count, int ttl, void *addresses, void *data)
+/* ---- questions ---- */
+
+/* Those who have all they wait for. r may be gone then, and others that wait, too: who calls looks at the list anew. */
+static void settle(struct resolve *r)
 {
         static const struct timeval soon = {.tv_usec = SECOND_USEC};
-        struct question *q = data;
-        struct resolve *r = q->owner;
-        bool ipv6 = q->ipv6;
 
-        q->servers->pending--;
-        servers_free(q->servers); /* only those of before, when nobody waits for them any more */
-        free(q);
-        if (!r)
-                return;
-        r->questions[ipv6] = NULL;
-        if (result == DNS_ERR_NONE && ((type == DNS_IPv4_A && !ipv6) || (type == DNS_IPv6_AAAA && ipv6)))
-                take_answer(r, ipv6, count, addresses);
-        else if (result == DNS_ERR_TIMEOUT || result == DNS_ERR_SERVERFAILED || result == DNS_ERR_SHUTDOWN)
-                r->silent = true;
-        if (r->starting)
-                return;
-        if (!r->questions[0] && !r->questions[1])
+        if (!r->waiters[0].resolve && !r->waiters[1].resolve)
                 finish(r);
         else if (r->n > 0)
                 evtimer_add(r->deadline, &soon);
+}
+
+static void on_answer(int result, char type, int count, int ttl, void *addresses, void *data)
+{
+        struct question *q = data;
+        bool good = result == DNS_ERR_NONE && ((type == DNS_IPv4_A && !q->ipv6) || (type == DNS_IPv6_AAAA && q->ipv6));
+        bool silent = result == DNS_ERR_TIMEOUT || result == DNS_ERR_SERVERFAILED || result == DNS_ERR_SHUTDOWN;
+
+        LIST_REMOVE(q, entry); /* who asks from here on asks anew */
+        while (!LIST_EMPTY(&q->waiters)) {
+                struct waiter *w = LIST_FIRST(&q->waiters);
+                struct resolve *r = w->resolve;
+                stop_waiting(w);
+                r->silent = r->silent || silent;
+                if (good)
+                        take_answer(r, q->ipv6, count, addresses);
+                settle(r);
+        }
+        q->servers->pending--;
+        servers_free(q->servers); /* only those of before, when nobody waits for them any more */
+        free(q);
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *data)
@@ -274,25 +308,43 @@ static void on_deadline(evutil_socket_t fd, short what, void *data)
         finish(r);
 }
 
-static void ask(struct resolve *r, const char *name, bool ipv6)
+/* NULL: it cannot be asked. */
+static struct question *question_new(const char *name, bool ipv6)
 {
+        if (resolver.servers->asked >= QUESTIONS_MAX)
+                (void)renew_servers(); /* those that are there will do, too */
         struct question *q = calloc(1, sizeof(*q));
-
         if (!q)
-                return;
-        *q = (struct question){.owner = r, .servers = resolver.servers, .ipv6 = ipv6};
-        r->questions[ipv6] = q;
-        q->servers->pending++;
+                return NULL;
+        *q = (struct question){.servers = resolver.servers, .ipv6 = ipv6};
+        strncpy(q->name, name, sizeof(q->name) - 1);
         struct evdns_request *request = ipv6 ? evdns_base_resolve_ipv6(q->servers->dns, name, DNS_QUERY_NO_SEARCH, on_answer, q)
                                              : evdns_base_resolve_ipv4(q->servers->dns, name, DNS_QUERY_NO_SEARCH, on_answer, q);
-        if (request) {
-                q->request = request;
+        if (!request) {
+                free(q);
+                return NULL;
+        }
+        q->servers->pending++;
+        q->servers->asked++;
+        LIST_INSERT_HEAD(&resolver.questions, q, entry);
+        return q;
+}
+
+static void ask(struct resolve *r, const char *name, bool ipv6)
+{
+        struct question *q;
+
+        LIST_FOREACH(q, &resolver.questions, entry)
+                if (q->ipv6 == ipv6 && strcmp(q->name, name) == 0)
+                        break;
+        if (!q)
+                q = question_new(name, ipv6);
+        if (!q) {
+                r->silent = true;
                 return;
         }
-        q->servers->pending--;
-        r->questions[ipv6] = NULL;
-        r->silent = true;
-        free(q);
+        r->waiters[ipv6].resolve = r;
+        LIST_INSERT_HEAD(&q->waiters, &r->waiters[ipv6], entry);
 }
 
 /* As hosts has it; then nobody is asked. */
@@ -327,16 +379,12 @@ int resolve_start(const char *name, struct resolve **ret, resolved_function done
                 return -ENOMEM;
         }
         *ret = r;
-        r->starting = true;
         if (!look_up(r, name) && resolver.servers) {
                 ask(r, name, false);
                 ask(r, name, true);
         }
-        r->starting = false;
-        if (!r->questions[0] && !r->questions[1])
-                finish(r);
-        else
-                evtimer_add(r->deadline, &deadline);
+        evtimer_add(r->deadline, &deadline);
+        settle(r);
         return 0;
 }
 

@@ -184,6 +184,7 @@ static void test_an_upstream_that_does_not_read(void **state)
 
         say_filled(client, "POST http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 67108864\r\n\r\n");
         _cleanup_close_ int upstream = server_accept(server);
+        assert_true(upstream >= 0);
         for (int idle = 0; idle < 200;) {
                 ssize_t n = sent < 67108864 ? send(client, piece, MIN(sizeof(piece), 67108864 - sent), MSG_NOSIGNAL) : -1;
                 idle = n > 0 ? 0 : idle + 1;

@@ -129,7 +129,9 @@ static void test_flood(void **state)
                 ask(f->l, name, EGRESS_ALLOWED, 1, 0);
         }
         _cleanup_free_ struct ledger_copy *full = ledger_read(f->l), *since = ledger_since(f->l, c);
-        assert_int_equal(full->n, LEDGER_ROWS_MAX + 1);
+        assert_int_equal(full->n, LEDGER_ROWS_ALL); /* what passed and what did not are told apart there, too */
+        assert_int_equal(full->rows[full->n - 2].decision, EGRESS_ALLOWED);
+        assert_int_equal(full->rows[full->n - 2].requests, 1001 - LEDGER_ROWS_MAX / 2);
         assert_int_equal(full->requests, 2001);
         assert_int_equal(full->bytes_up, 1003);
         uint64_t sum = 0;
@@ -142,6 +144,23 @@ static void test_flood(void **state)
         assert_int_equal(sum, 1000);
 }
 
+/* And who asks for names that pass and lead nowhere does not, either. */
+static void test_flood_of_nothing(void **state)
+{
+        struct fixture *f = *state;
+        char name[32];
+
+        for (int i = 0; i < 1000; i++) {
+                snprintf(name, sizeof(name), "x%d.a.com", i);
+                ask(f->l, name, i % 2 ? EGRESS_UNRESOLVED : EGRESS_UNREACHED, 0, 0);
+        }
+        ask(f->l, "a.com", EGRESS_ALLOWED, 3, 4);
+        _cleanup_free_ struct ledger_copy *c = ledger_read(f->l);
+        assert_int_equal(c->n, LEDGER_ROWS_MAX / 2 + 2);
+        assert_string_equal(c->rows[LEDGER_ROWS_MAX / 2].host, "a.com");
+        assert_int_equal(c->rows[LEDGER_ROWS_MAX / 2].bytes_down, 4);
+}
+
 /* A proxy that was taken over writes what it likes. */
 static void test_garbage(void **state)
 {
@@ -151,13 +170,13 @@ static void test_garbage(void **state)
         _cleanup_free_ struct ledger_copy *c = ledger_read(f->l);
         assert_int_equal(c->n, 0); /* no row has a decision that there is */
         assert_int_equal(c->cut, 0);
-        for (size_t i = 0; i <= LEDGER_ROWS_MAX; i++) {
+        for (size_t i = 0; i < LEDGER_ROWS_ALL; i++) {
                 f->l->rows[i].decision = EGRESS_ALLOWED;
                 f->l->rows[i].protocol = EGRESS_TCP;
                 memset(f->l->rows[i].host, i % 2 ? '\n' : 'a', sizeof(f->l->rows[i].host));
         }
         _cleanup_free_ struct ledger_copy *full = ledger_read(f->l);
-        assert_int_equal(full->n, LEDGER_ROWS_MAX + 1);
+        assert_int_equal(full->n, LEDGER_ROWS_ALL);
         for (size_t i = 0; i < full->n; i++) {
                 assert_true(strnlen(full->rows[i].host, HOST_TEXT_MAX) < HOST_TEXT_MAX);
                 assert_true(strnlen(full->rows[i].rule, NETWORK_RULE_TEXT_MAX) < NETWORK_RULE_TEXT_MAX);
@@ -204,6 +223,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_counts, setup, teardown), cmocka_unit_test_setup_teardown(test_since, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_flood_of_nothing, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_flood, setup, teardown),  cmocka_unit_test_setup_teardown(test_garbage, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_map, setup, teardown),
         };

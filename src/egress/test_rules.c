@@ -535,7 +535,7 @@ static void test_explain(void **state)
         assert_non_null(strstr(explain(r, "deb.debian.org", 80, "GET", "/x", 0, NULL, text), "Allowed paths begin with: /debian/."));
         assert_non_null(strstr(explain(r, "[2001:db8::1]", 80, "GET", "/x", 0, NULL, text), "add http://[2001:db8::1]:80 to network_allow"));
         assert_non_null(strstr(explain(r, "pypi.org", 443, NULL, NULL, EGRESS_NO_SNI, "evil.com", text), "asked for \"evil.com\""));
-        assert_non_null(strstr(explain(r, "pypi.org", 443, NULL, NULL, EGRESS_NO_ADDRESS, "10.0.0.5, which is private", text), "network_ranges"));
+        assert_non_null(strstr(explain(r, "pypi.org", 443, NULL, NULL, EGRESS_NO_ADDRESS, "private", text), "network_ranges"));
         /* Of every kind there is one, and a header's value in none. */
         for (int d = 0; d < EGRESS_DECISION_COUNT; d++) {
                 explain(r, "deb.debian.org", 80, "GET", "/debian/x\x1b[31m\n", (enum egress_decision)d, "a\nb\x1b[2J", text);

@@ -59,103 +59,103 @@ static void test_authority(void **state)
         }
 }
 
+static const struct {
+        const char *text;
+        int is;
+        const char *host;
+        unsigned port;
+        const char *path;
+} absolute_targets[] = {
+        {"http://a.com/", 0, "a.com", 80, "/"},
+        {"http://a.com", 0, "a.com", 80, "/"},
+        {"HTTP://A.COM./X", 0, "a.com", 80, "/X"},
+        {"http://a.com:8080", 0, "a.com", 8080, "/"},
+        {"http://a.com:8080/x?y=z", 0, "a.com", 8080, "/x?y=z"},
+        {"http://a.com:443/", 0, "a.com", 443, "/"},
+        {"http://a.com//x//", 0, "a.com", 80, "//x//"},
+        {"http://a.com/../x/./", 0, "a.com", 80, "/../x/./"}, /* it is judged elsewhere */
+        {"http://a.com/%2e%2E/a%20b", 0, "a.com", 80, "/%2e%2E/a%20b"},
+        {"http://a.com/?", 0, "a.com", 80, "/?"},
+        {"http://a.com/?http://b.com/@:", 0, "a.com", 80, "/?http://b.com/@:"},
+        {"http://a.com/@b.com", 0, "a.com", 80, "/@b.com"},
+        {"http://a.com/!$&'()*+,;=:-._~|{}[]^`", 0, "a.com", 80, "/!$&'()*+,;=:-._~|{}[]^`"},
+        {"http://[::1]/x", 0, "::1", 80, "/x"},
+        {"http://[::1]:81", 0, "::1", 81, "/"},
+        {"http://2130706433/", 0, "127.0.0.1", 80, "/"},
+
+        {"https://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
+        {"ftp://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
+        {"ws://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
+        {"file:///etc/passwd", -EPROTONOSUPPORT, NULL, 0, NULL},
+        {"git+ssh://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
+        {"h://", -EPROTONOSUPPORT, NULL, 0, NULL},
+
+        {"", -EINVAL, NULL, 0, NULL},
+        {"/", -EINVAL, NULL, 0, NULL},
+        {"/x", -EINVAL, NULL, 0, NULL},
+        {"*", -EINVAL, NULL, 0, NULL},
+        {"a.com", -EINVAL, NULL, 0, NULL},
+        {"a.com:443", -EINVAL, NULL, 0, NULL},
+        {"//a.com/", -EINVAL, NULL, 0, NULL},
+        {"://a.com/", -EINVAL, NULL, 0, NULL},
+        {"1://a.com/", -EINVAL, NULL, 0, NULL},
+        {"http:a.com/", -EINVAL, NULL, 0, NULL},
+        {"http:/a.com/", -EINVAL, NULL, 0, NULL},
+        {"http:///x", -EINVAL, NULL, 0, NULL},
+        {"http:///a.com/x", -EINVAL, NULL, 0, NULL},
+        {"http:\\\\a.com\\x", -EINVAL, NULL, 0, NULL},
+        {" http://a.com/", -EINVAL, NULL, 0, NULL},
+        {"http://", -EINVAL, NULL, 0, NULL},
+        {"http:// a.com/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com?x", -EINVAL, NULL, 0, NULL},
+        {"http://a.com#x", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/#x", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/?x#", -EINVAL, NULL, 0, NULL},
+        {"http://a.com\\@b.com/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/\\..\\x", -EINVAL, NULL, 0, NULL},
+        {"http://u@a.com/", -EINVAL, NULL, 0, NULL},
+        {"http://u:p@a.com/", -EINVAL, NULL, 0, NULL},
+        {"http://@a.com/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com:80@b.com/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com@b.com:80/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com:/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com:0/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com:080/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com:65616/", -EINVAL, NULL, 0, NULL}, /* 80 in 16 bits */
+        {"http://a.com:80:80/", -EINVAL, NULL, 0, NULL},
+        {"http://:80/", -EINVAL, NULL, 0, NULL},
+        {"http://::1/", -EINVAL, NULL, 0, NULL},
+        {"http://[::1/", -EINVAL, NULL, 0, NULL},
+        {"http://[::1]x/", -EINVAL, NULL, 0, NULL},
+        {"http://[fe80::1%25eth0]/", -EINVAL, NULL, 0, NULL},
+        {"http://a%2ecom/", -EINVAL, NULL, 0, NULL},
+        {"http://*.a.com/", -EINVAL, NULL, 0, NULL},
+        {"http://a..com/", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/a b", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/a\tb", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/\r\nHost: b.com", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/\x7f", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/\xc3\xbc", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/<x>", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/\"x\"", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/%", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/%2", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/%zz", -EINVAL, NULL, 0, NULL},
+        {"http://a.com/?%u0041", -EINVAL, NULL, 0, NULL},
+};
+
 static void test_absolute(void **state)
 {
-        static const struct {
-                const char *text;
-                int is;
-                const char *host;
-                unsigned port;
-                const char *path;
-        } table[] = {
-                {"http://a.com/", 0, "a.com", 80, "/"},
-                {"http://a.com", 0, "a.com", 80, "/"},
-                {"HTTP://A.COM./X", 0, "a.com", 80, "/X"},
-                {"http://a.com:8080", 0, "a.com", 8080, "/"},
-                {"http://a.com:8080/x?y=z", 0, "a.com", 8080, "/x?y=z"},
-                {"http://a.com:443/", 0, "a.com", 443, "/"},
-                {"http://a.com//x//", 0, "a.com", 80, "//x//"},
-                {"http://a.com/../x/./", 0, "a.com", 80, "/../x/./"}, /* it is judged elsewhere */
-                {"http://a.com/%2e%2E/a%20b", 0, "a.com", 80, "/%2e%2E/a%20b"},
-                {"http://a.com/?", 0, "a.com", 80, "/?"},
-                {"http://a.com/?http://b.com/@:", 0, "a.com", 80, "/?http://b.com/@:"},
-                {"http://a.com/@b.com", 0, "a.com", 80, "/@b.com"},
-                {"http://a.com/!$&'()*+,;=:-._~|{}[]^`", 0, "a.com", 80, "/!$&'()*+,;=:-._~|{}[]^`"},
-                {"http://[::1]/x", 0, "::1", 80, "/x"},
-                {"http://[::1]:81", 0, "::1", 81, "/"},
-                {"http://2130706433/", 0, "127.0.0.1", 80, "/"},
-
-                {"https://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
-                {"ftp://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
-                {"ws://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
-                {"file:///etc/passwd", -EPROTONOSUPPORT, NULL, 0, NULL},
-                {"git+ssh://a.com/", -EPROTONOSUPPORT, NULL, 0, NULL},
-                {"h://", -EPROTONOSUPPORT, NULL, 0, NULL},
-
-                {"", -EINVAL, NULL, 0, NULL},
-                {"/", -EINVAL, NULL, 0, NULL},
-                {"/x", -EINVAL, NULL, 0, NULL},
-                {"*", -EINVAL, NULL, 0, NULL},
-                {"a.com", -EINVAL, NULL, 0, NULL},
-                {"a.com:443", -EINVAL, NULL, 0, NULL},
-                {"//a.com/", -EINVAL, NULL, 0, NULL},
-                {"://a.com/", -EINVAL, NULL, 0, NULL},
-                {"1://a.com/", -EINVAL, NULL, 0, NULL},
-                {"http:a.com/", -EINVAL, NULL, 0, NULL},
-                {"http:/a.com/", -EINVAL, NULL, 0, NULL},
-                {"http:///x", -EINVAL, NULL, 0, NULL},
-                {"http:///a.com/x", -EINVAL, NULL, 0, NULL},
-                {"http:\\\\a.com\\x", -EINVAL, NULL, 0, NULL},
-                {" http://a.com/", -EINVAL, NULL, 0, NULL},
-                {"http://", -EINVAL, NULL, 0, NULL},
-                {"http:// a.com/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com?x", -EINVAL, NULL, 0, NULL},
-                {"http://a.com#x", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/#x", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/?x#", -EINVAL, NULL, 0, NULL},
-                {"http://a.com\\@b.com/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/\\..\\x", -EINVAL, NULL, 0, NULL},
-                {"http://u@a.com/", -EINVAL, NULL, 0, NULL},
-                {"http://u:p@a.com/", -EINVAL, NULL, 0, NULL},
-                {"http://@a.com/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com:80@b.com/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com@b.com:80/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com:/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com:0/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com:080/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com:65616/", -EINVAL, NULL, 0, NULL}, /* 80 in 16 bits */
-                {"http://a.com:80:80/", -EINVAL, NULL, 0, NULL},
-                {"http://:80/", -EINVAL, NULL, 0, NULL},
-                {"http://::1/", -EINVAL, NULL, 0, NULL},
-                {"http://[::1/", -EINVAL, NULL, 0, NULL},
-                {"http://[::1]x/", -EINVAL, NULL, 0, NULL},
-                {"http://[fe80::1%25eth0]/", -EINVAL, NULL, 0, NULL},
-                {"http://a%2ecom/", -EINVAL, NULL, 0, NULL},
-                {"http://*.a.com/", -EINVAL, NULL, 0, NULL},
-                {"http://a..com/", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/a b", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/a\tb", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/\r\nHost: b.com", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/\x7f", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/\xc3\xbc", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/<x>", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/\"x\"", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/%", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/%2", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/%zz", -EINVAL, NULL, 0, NULL},
-                {"http://a.com/?%u0041", -EINVAL, NULL, 0, NULL},
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(absolute_targets); i++) {
                 struct target t;
-                int r = target_parse_absolute(table[i].text, &t);
-                if (r != table[i].is)
-                        fail_msg("\"%s\": %d", table[i].text, r);
+                int r = target_parse_absolute(absolute_targets[i].text, &t);
+                if (r != absolute_targets[i].is)
+                        fail_msg("\"%s\": %d", absolute_targets[i].text, r);
                 if (r < 0)
                         continue;
-                assert_string_equal(t.host.text, table[i].host);
-                assert_int_equal(t.port, table[i].port);
-                assert_string_equal(t.path, table[i].path);
+                assert_string_equal(t.host.text, absolute_targets[i].host);
+                assert_int_equal(t.port, absolute_targets[i].port);
+                assert_string_equal(t.path, absolute_targets[i].path);
         }
 }
 

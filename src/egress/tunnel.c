@@ -211,6 +211,7 @@ static void on_flow(evutil_socket_t fd, short what, void *data)
 
 /* ---- the ClientHello ---- */
 
+/* detail: the name in its ClientHello; that one stands in the ledger, since it is where the client wanted to go. */
 static void refuse(struct tunnel *t, enum egress_decision decision, const char *detail)
 {
         static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 49}; /* fatal: access_denied */
@@ -218,8 +219,10 @@ static void refuse(struct tunnel *t, enum egress_decision decision, const char *
         struct egress_request q = {.host = &t->host, .port = t->port, .protocol = EGRESS_HTTPS};
         struct egress_verdict v = {.decision = decision, .rule = t->rule};
         char sentence[SENTENCE_MAX], text[SENTENCE_MAX + 256];
+        struct host wanted;
 
-        ledger_count(b->ledger, ledger_row(b->ledger, t->host.text, t->port, decision, EGRESS_HTTPS, NULL));
+        bool named = detail && host_parse(detail, strlen(detail), &wanted) == 0;
+        ledger_count(b->ledger, ledger_row(b->ledger, named ? wanted.text : t->host.text, t->port, decision, EGRESS_HTTPS, NULL));
         if (decision == EGRESS_NO_SNI) {
                 (void)send(t->up.from, alert, sizeof(alert), MSG_DONTWAIT | MSG_NOSIGNAL);
         } else if (t->early_size > 0 && t->early[0] >= 'A' && t->early[0] <= 'Z') {
@@ -240,7 +243,7 @@ static bool names_host(const struct tunnel *t, const struct hello *h)
                 return false;
         if (t->host.kind == HOST_ADDRESS) /* which a ClientHello does not name (RFC 6066) */
                 return !h->has_name;
-        return h->has_name && host_parse(h->name, strlen(h->name), &named) == 0 && named.kind == HOST_NAME && strcmp(named.text, t->host.text) == 0;
+        return h->has_name && host_parse(h->name, strlen(h->name), &named) == 0 && host_equals(&named, &t->host);
 }
 
 static void on_idle(evutil_socket_t fd, short what, void *data);
@@ -403,5 +406,5 @@ bool tunnel_may_stay(struct tunnel *t)
         rules_drop(t->rules);
         t->rules = rules_hold(b->rules);
         t->rule = v.rule;
-        return box_left(b) > 0;
+        return box_left(b) > 0 && reach_may_keep(t->up.to, b->rules->rules);
 }

@@ -309,6 +309,7 @@ int network_run_begin(struct network_run *run, struct network_box *n)
         *run = (struct network_run){0};
         if (!n)
                 return 0;
+        egress_refresh();
         run->before = ledger_read(egress_box_ledger(n->egress));
         if (!run->before)
                 return -ENOMEM;

@@ -106,9 +106,10 @@ static int fill_rule(const struct network_rule *rule, const struct policy *secre
 
 int network_rules_make(const struct policy *p, const struct policy *secrets, struct buffer *ret, gb_error *err)
 {
+        uint64_t connections = MIN(p->network_connections, (uint64_t)UINT32_MAX);
         struct egress_rules head = {
                 .n_ranges = (uint32_t)p->n_network_ranges, .bytes_max = p->network_bytes, .requests_max = p->network_requests,
-                .connections_max = (uint32_t)MIN(p->network_connections, (uint64_t)UINT32_MAX),
+                .connections_max = (uint32_t)connections,
         };
         size_t n = p->n_network_allow;
         _cleanup_free_ struct egress_rule_source *sources = calloc(n + 1, sizeof(*sources));

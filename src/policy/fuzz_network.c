@@ -20,7 +20,7 @@ static struct policy *make(void)
 
 static void check_again(const struct policy *p, const struct network_rule *r)
 {
-        _cleanup_policy_ struct policy *again = make(), *one = make();
+        _cleanup_policy_ struct policy *again = make();
 
         /* What the text does not say, or not in full. */
         if (r->intercept || r->n_headers > 0 || r->n_paths > 1 || strstr(r->text, "..."))

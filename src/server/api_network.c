@@ -70,7 +70,7 @@ static json_t *network_of(const struct policy *p, struct session *session)
 
         if (listed && !ledger)
                 return NULL;
-        _cleanup_json_ json_t *all = network_ledger_to_json(ledger, LEDGER_ROWS_MAX + 1), *used = json_object(), *o = json_object();
+        _cleanup_json_ json_t *all = network_ledger_to_json(ledger, LEDGER_ROWS_ALL), *used = json_object(), *o = json_object();
         int r = all ? 0 : -1;
         static const char *const totals[] = {"requests", "denied", "bytes_up", "bytes_down"};
         for (size_t i = 0; i < ARRAY_SIZE(totals); i++)

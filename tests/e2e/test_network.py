@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of an allowlist, as it is used: what passes, what is said to who is refused, what is told of it afterwards, budgets, ranges, credentials, and rules that change. In an internet of our own (tests/internet.py)."""
+"""The network of an allowlist, as it is used: what passes, what is said to who is refused, what is told of it afterwards, budgets, ranges, credentials, and rules that
+change. In an internet of our own (tests/internet.py)."""
 import json
 import secrets
 
@@ -82,8 +83,9 @@ network_allow:
 """)
     code = CLIENT + """
 report(*(get(f"http://a.example.com{path}", method=method)[0] for method, path in [
-    ("GET", "/api/x"), ("HEAD", "/api/"), ("GET", "/public"), ("GET", "/public/x"), ("POST", "/api/x"), ("DELETE", "/api/x"), ("GET", "/"), ("GET", "/apix"), ("GET", "/publicx"), ("GET", "/api/../secret"),
-    ("GET", "/api/%2e%2e/secret"), ("GET", "/api/..%2fsecret"), ("GET", "/API/x"), ("GET", "?/api/"), ("GET", "/api/..;/secret"), ("GET", "/api/%252e%252e/secret"), ("GET", "/api\\\\..\\\\secret"), ("GET", "/api/%5c..%5csecret"), ("GET", "/api//../secret"), ("GET", "/api/x?y=/../z")]))
+    ("GET", "/api/x"), ("HEAD", "/api/"), ("GET", "/public"), ("GET", "/public/x"), ("POST", "/api/x"), ("DELETE", "/api/x"), ("GET", "/"), ("GET", "/apix"), ("GET", "/publicx"),
+    ("GET", "/api/../secret"), ("GET", "/api/%2e%2e/secret"), ("GET", "/api/..%2fsecret"), ("GET", "/API/x"), ("GET", "?/api/"), ("GET", "/api/..;/secret"),
+    ("GET", "/api/%252e%252e/secret"), ("GET", "/api\\\\..\\\\secret"), ("GET", "/api/%5c..%5csecret"), ("GET", "/api//../secret"), ("GET", "/api/x?y=/../z")]))
 """
     result = one_net_box.run(code, policy=policy)
     statuses = answers(result)
@@ -176,7 +178,8 @@ def test_requests_are_a_budget(internet, net_box):
 def test_flags(internet, one_net_box):
     """Mistakes are told before anything runs."""
     for options, word in (({"allow": "no rule at all"}, "rule at all"), ({"allow": "a.example.com:99999"}, "99999"), ({"allow": "nothing-packages"}, "nothing-packages"), ({"allow": "ftp://a.example.com"}, "ftp"),
-                          ({"allow": "a.example.com", "allow_range": "10.0.0.0/33"}, "10.0.0.0/33"), ({"network": "bridge"}, "bridge"), ({"allow": "*.*.example.com"}, "*.*")):
+                          ({"allow": "a.example.com", "allow_range": "10.0.0.0/33"}, "10.0.0.0/33"), ({"network": "bridge"}, "bridge"), ({"allow": "a.example.com", "network": "none"}, "--network none"),
+                          ({"allow": "a.example.com", "network": "host"}, "--network host"), ({"allow": "*.*.example.com"}, "*.*")):
         result = one_net_box.run("print(1)", **options)
         assert result.returncode != 0 and word in result.error["message"], (options, result.explain())
 
@@ -211,10 +214,12 @@ network_allow:
   - b.example.com
 """)
     code = """
-import urllib.request, urllib.error, json
+import urllib.request, urllib.error, json, ssl
+context = ssl.create_default_context()
+context.verify_flags |= ssl.VERIFY_X509_STRICT  # as Python 3.13 has it by itself
 def get(url, **options):
     try:
-        return urllib.request.urlopen(urllib.request.Request(url, **options)).read().decode()
+        return urllib.request.urlopen(urllib.request.Request(url, **options), context=context).read().decode()
     except urllib.error.HTTPError as error:
         return error.code
 print(json.dumps([len(get("https://a.example.com/api/x")), get("https://a.example.com/other"), get("https://a.example.com/api/x", method="DELETE"), get("https://b.example.com/")]))
@@ -263,6 +268,14 @@ def test_sessions(internet, net_server):
     internet.site("b.example.com", tls=False)
     assert answers(net_server.run(code, session)["result"]) == [403, 403]  # the first of them was the fifth
     net_server.delete(f"/v1/sessions/{session}").expect(204)
+
+
+def test_command_through_a_server(internet, net_server, one_net_box):
+    """The flags mean the same there, and what was refused is told at the end."""
+    internet.site("a.example.com", tls=False)
+    code = CLIENT + "report(get('http://a.example.com/')[0], get('http://b.example.com/')[0])"
+    result = one_net_box.run(code, allow="http://a.example.com", network_requests=10, json=False, environ={"GLOVEBOX_SERVER": f"unix:{net_server.socket}"})
+    assert result.out == b"[200, 403]\n" and b"b.example.com:80" in result.err, result.explain()
 
 
 def test_contexts(internet, net_server):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose traffic it was, in results and in the audit: what a run has sent is its own, what was sent while nothing ran is told at the end of the session, and no secret is told anywhere."""
+"""Whose traffic it was, in results and in the audit: what a run has sent is its own, what was sent while nothing ran is told at the end of the session, and no secret is
+told anywhere."""
 from conftest import wait_until
 from internet import CLIENT, internet, net_server  # noqa: F401
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the network of an allowlist needs fails under it: names that nobody answers, or too late; upstreams that swallow every packet; clients that do not finish; the proxy itself. It fails closed, with 502 or 504
-within the deadline, and the box can be used otherwise.
+"""What the network of an allowlist needs fails under it: names that nobody answers, or too late; upstreams that swallow every packet; clients that do not finish; the proxy
+itself. It fails closed, with 502 or 504 within the deadline, and the box can be used otherwise.
 """
 import os
 import signal
 
 import pytest
-from conftest import wait_until
+from conftest import process_stat, wait_until
 from internet import CLIENT, SILENCE, Late, answers, internet, net_box, net_server, one_net_box, proxies  # noqa: F401
 
 GUARD_MODE = "off"
@@ -93,6 +93,30 @@ def test_second_address(internet, one_net_box):
     assert answers(one_net_box.run(CLIENT + "report(get('http://a.example.com/'))", allow="http://a.example.com")) == [[200, "hello"]]
 
 
+def test_truncated_answers(internet, one_net_box):
+    """More addresses than an answer has room for: it works, or fails and says so; what was left out of it is not dialled."""
+    site, trap = internet.site("a.example.com", tls=False, port=8080), internet.trap(8081)
+    internet.names["many.example.com"] = [site.address] * 40 + ["127.0.0.1"]
+    internet.names["few.example.com"] = [site.address] * 20
+    code = CLIENT + "report(get('http://few.example.com:8080/')[0], get('http://many.example.com:8080/')[0], get('http://many.example.com:8081/')[0])"
+    few, *many = answers(one_net_box.run(code, allow="http://*.example.com:8080-8081"))
+    assert few == 200 and set(many) <= {403, 502} and trap.caught == [], (few, many)
+
+
+def test_no_search_domains(internet, one_net_box):
+    """A name is what a rule says, and not what the host would make of it."""
+    site = internet.site("gone.example.com.elsewhere.net", tls=False)
+    internet.names["host.elsewhere.net"] = [site.address]
+    path = internet.directory / "resolv.conf"
+    good = path.read_bytes()
+    path.write_bytes(b"search elsewhere.net\noptions ndots:5\n" + good)
+    try:
+        code = CLIENT + "report(get('http://gone.example.com/')[0], get('http://host/')[0])"
+        assert answers(one_net_box.run(code, allow="http://*")) == [502, 502] and site.accepted == 0
+    finally:
+        path.write_bytes(good)
+
+
 def test_no_proxy_program(internet, net_box, scratch):
     """Without its program a box with an allowlist is refused, and is not made without it."""
     binary = net_box.binary
@@ -131,7 +155,7 @@ def test_gone_with_the_front(internet, one_net_box):
     assert len(found) == 1
     process.kill()
     process.communicate()
-    assert wait_until(lambda: not os.path.exists(f"/proc/{found[0]}") and not site.open, 10)
+    assert wait_until(lambda: not process_stat(found[0]) and not site.open, 10)
 
 
 @pytest.mark.parametrize("text", ["", "nameserver\n", "nameserver 999.1.1.1\nnameserver fe80::1%lo\n", "search " + "a." * 200 + "\noptions ndots:99999 timeout:0 attempts:0 rotate\n", "\0\xff" * 500],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs in a box with an allowlist: pip, npm, git, curl, requests. The registries are servers of the test under their real names, in an internet of our own (tests/internet.py); their certificates are of an
-authority that the host trusts there. The presets are what an operator would write."""
+"""Real programs in a box with an allowlist: pip, npm, git, curl, requests. The registries are servers of the test under their real names, in an internet of our own
+(tests/internet.py); their certificates are of an authority that the host trusts there. The presets are what an operator would write."""
 import base64
 import hashlib
 import io
@@ -173,3 +173,29 @@ print(json.dumps(found))
 """
     assert answers(one_net_box.run(code, allow="secure.example.com")) == ["", "a=b", 200, True]
     assert len(site.requests) == 3 and site.accepted == 1  # one tunnel for all of them
+
+
+@pytest.mark.skipif(not shutil.which("apt-get") or not shutil.which("dpkg-deb"), reason="this host has no apt")
+def test_apt(internet, one_net_box, tmp_path):
+    """It sends its requests without waiting for answers."""
+    debs = {}
+    for name in (f"tiny{i}" for i in range(12)):
+        control = tmp_path / name / "DEBIAN/control"
+        control.parent.mkdir(parents=True)
+        control.write_text(f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: a <a@b>\nDescription: tiny\n")
+        subprocess.run(["dpkg-deb", "--build", "--root-owner-group", str(tmp_path / name), str(tmp_path / f"{name}.deb")], check=True, stdout=subprocess.DEVNULL)
+        debs[name] = (tmp_path / f"{name}.deb").read_bytes()
+    packages = "\n".join(f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: a <a@b>\nDescription: tiny\nFilename: pool/{name}.deb\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n"
+                         for name, data in debs.items()).encode()
+    release = f"Suite: stable\nCodename: stable\nComponents: main\nArchitectures: all\nDate: Mon, 01 Jan 2024 00:00:00 UTC\nSHA256:\n {hashlib.sha256(packages).hexdigest()} {len(packages)} main/binary-all/Packages\n".encode()
+    files = {"/debian/dists/stable/Release": release, "/debian/dists/stable/main/binary-all/Packages": packages, **{f"/debian/pool/{name}.deb": data for name, data in debs.items()}}
+    site = internet.site("deb.debian.org", tls=False, reply=lambda r: files[r.path] if r.path in files else (404, {}, b""))
+    options = "-o Dir::State=/tmp/apt/state -o Dir::State::status=/tmp/apt/status -o Dir::Cache=/tmp/apt/cache -o Dir::Etc=/tmp/apt/etc -o APT::Sandbox::User= -o APT::Architecture=all -o Acquire::Languages=none"
+    code = f"""
+mkdir -p /tmp/apt/state/lists/partial /tmp/apt/cache/archives/partial /tmp/apt/etc/apt.conf.d /tmp/apt/etc/preferences.d && : > /tmp/apt/status
+echo 'deb [trusted=yes] http://deb.debian.org/debian stable main' > /tmp/apt/etc/sources.list
+apt-get -qq {options} update && cd /workspace && apt-get -qq {options} download {' '.join(debs)} && ls /workspace/*.deb | wc -l
+"""
+    result = one_net_box.run(code, "sh", allow="debian-packages")
+    assert result.verdict == "ok" and result.stdout.splitlines()[-1] == str(len(debs)), result.explain()
+    assert {r.method for r in site.requests} == {"GET"} and {f"/debian/pool/{name}.deb" for name in debs} <= {r.path for r in site.requests}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""105. Code inside connects to the host's loopback, to public, private and metadata addresses and to abstract sockets of the host => unreachable. By TCP, UDP, ICMP, SCTP, DCCP,
-multicast and broadcast, of IPv4 and IPv6, also where an allowlist lets a host pass => no route.
+"""105. Code inside connects to the host's loopback, to public, private and metadata addresses and to abstract sockets of the host => unreachable. By TCP, UDP, ICMP, SCTP,
+DCCP, multicast and broadcast, of IPv4 and IPv6, also where an allowlist lets a host pass => no route.
 """
 import os
 import socket

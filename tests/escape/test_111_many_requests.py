@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""111. A connection to the proxy begins with a request for a host that is allowed, and goes on with one for another; requests are sent in one piece; the address of a request and
-its Host field name two hosts; lengths of bodies are told in two ways => each request is judged by itself, what can be understood in two ways is refused with 400.
+"""111. A connection to the proxy begins with a request for a host that is allowed, and goes on with one for another; requests are sent in one piece; the address of a
+request and its Host field name two hosts; lengths of bodies are told in two ways => each request is judged by itself, what can be understood in two ways is refused with
+400.
 """
 import pytest
 from internet import CLIENT, answers, internet, net_box, one_net_box  # noqa: F401

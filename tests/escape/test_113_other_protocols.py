@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""113. Code inside asks the proxy for another protocol: Upgrade to WebSocket, h2c or CONNECT-UDP, HTTP/2 at once, SOCKS4, commands of SOCKS5 other than CONNECT, TLS to the proxy
-itself; an upstream answers 101 without being asked => refused, and nothing of it reaches anybody.
+"""113. Code inside asks the proxy for another protocol: Upgrade to WebSocket, h2c or CONNECT-UDP, HTTP/2 at once, SOCKS4, commands of SOCKS5 other than CONNECT, TLS to the
+proxy itself; an upstream answers 101 without being asked => refused, and nothing of it reaches anybody.
 """
 from internet import CLIENT, answers, internet, net_box  # noqa: F401
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""115. A host that is allowed is asked for on other ports: 22, 25, 6379, 80, 8443, 0, 65536, and on 443 written in other ways => only the ports that are listed; nothing else gets a packet.
+"""115. A host that is allowed is asked for on other ports: 22, 25, 6379, 80, 8443, 0, 65536, and on 443 written in other ways => only the ports that are listed; nothing
+else gets a packet.
 """
 from internet import CLIENT, answers, internet, net_box  # noqa: F401
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""116. Names that look like the ones of a rule: the domain of "*.a.com" itself, names that end alike, with a dot at their end, in capitals, with a port in them, twins in other
-scripts, empty labels, too long ones => exact labels; what is refused is not even looked up. (The table of all forms is a unit test.)
+"""116. Names that look like the ones of a rule: the domain of "*.a.com" itself, names that end alike, with a dot at their end, in capitals, with a port in them, twins in
+other scripts, empty labels, too long ones => exact labels; what is refused is not even looked up. (The table of all forms is a unit test.)
 """
 from internet import CLIENT, answers, internet, net_box  # noqa: F401
 
 LONG = ".".join(["a" * 61] * 4) + ".wild.example"
 PASS = ["exact.example:443", "EXACT.Example:443", "exact.example.:443", "x.wild.example:443", "a.b.wild.example:443", "X.WILD.EXAMPLE.:443", "xn--e1afmkfd.wild.example:443"]
 REFUSED = [
-    "www.exact.example:443", "xexact.example:443", "exact.example.evil.net:443", "exact-example:443", "exact.exampl:443", "exact.examplee:443",
+    "www.exact.example:443", "xexact.example:443", "exact.example.evil.net:443", "exact-example:443", "exact.exampl:443", "exact.examples:443",
     "wild.example:443", "xwild.example:443", "wild.example.evil.net:443", "x.wild.example.evil.net:443", "xn--exct-loa.example:443",
     ".wild.example:443", "x..wild.example:443", "exact.example..:443", "..exact.example:443", "*.wild.example:443", "x.wild.example:443:443", "exact.example:443@evil.net:443",
     "еxact.example:443", "exact。example:443", "exact%2eexample:443", "exact.example%00.evil.net:443", "exact.example\x00.evil.net:443", "exact.example evil.net:443", "[exact.example]:443",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""118. The rules of a session change while tunnels are open, in both directions and again and again; the proxy dies in between; a remote caller asks for more than he may => what is new is judged by the new rules,
-what is open and would not pass any more is cut, the rest stays; never anything that no rules let pass.
+"""118. The rules of a session change while tunnels are open, in both directions and again and again; the proxy dies in between; a remote caller asks for more than he may =>
+what is new is judged by the new rules, what is open and would not pass any more is cut, the rest stays; never anything that no rules let pass.
 """
 import os
 import signal
@@ -116,15 +116,15 @@ def test_changed_and_killed(net_server, session, hosts):
 
 
 def test_race(net_server, session, hosts):
-    """Rules go to and fro while connections are opened: a tunnel to c never."""
+    """Rules change all the time while connections are opened: a tunnel to c never."""
     stop = threading.Event()
 
-    def to_and_fro():
+    def change_often():
         while not stop.is_set():
             change(net_server, session).expect(200)
             change(net_server, session, "tcp://a.example.com:9000").expect(200)
 
-    thread = threading.Thread(target=to_and_fro)
+    thread = threading.Thread(target=change_often)
     thread.start()
     try:
         code = CLIENT + ECHO + """

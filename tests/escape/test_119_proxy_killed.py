@@ -7,7 +7,7 @@ import pathlib
 import signal
 
 from conftest import wait_until
-from internet import CLIENT, answers, internet, net_box, net_server, one_net_box, proxies  # noqa: F401
+from internet import CLIENT, answers, internet, net_box, net_server, proxies  # noqa: F401
 
 DIRECT = """
 def direct(address, port):

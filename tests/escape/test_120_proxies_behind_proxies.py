@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""120. Code inside asks the proxy for a tunnel to the proxy itself, to that of another box, or asks within a tunnel for the next one => the same rules at each hop: loopback is
-never dialled, and what is no TLS does not leave a tunnel that is for TLS.
+"""120. Code inside asks the proxy for a tunnel to the proxy itself, to that of another box, or asks within a tunnel for the next one => the same rules at each hop: loopback
+is never dialled, and what is no TLS does not leave a tunnel that is for TLS.
 """
 import pytest
 from internet import CLIENT, answers, internet, net_box, one_net_box  # noqa: F401

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""121. Addresses that are not of the public internet, in every form in which one can be written, asked for as they are and behind names: loopback, private, link-local, shared,
-metadata, multicast, reserved, and IPv4 in IPv6 (::ffff:, ::/96, 64:ff9b::, 2002::, Teredo), although a rule names them => refused, and no packet goes there. (In the internet of
-these tests there is somebody at every address who would answer.)
+"""121. Addresses that are not of the public internet, in every form in which one can be written, asked for as they are and behind names: loopback, private, link-local,
+shared, metadata, multicast, reserved, and IPv4 in IPv6 (::ffff:, ::/96, 64:ff9b::, 2002::, Teredo), although a rule names them => refused, and no packet goes there. (In
+the internet of these tests there is somebody at every address who would answer.)
 """
 from internet import CLIENT, TRAP_PORT, answers, internet, net_box, one_net_box  # noqa: F401
 

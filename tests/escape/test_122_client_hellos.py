@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""122. A tunnel to an allowed host begins with a ClientHello that names no host, another, two of them, has it in its second record, comes in pieces of one byte, hides a name (ECH),
-is cut off, lies about its lengths, is longer than any => cut, and the upstream gets no byte of it; what is well-formed and names the host passes, however it is cut into pieces.
+"""122. A tunnel to an allowed host begins with a ClientHello that names no host, another, two of them, has it in its second record, comes in pieces of one byte, hides a
+name (ECH), is cut off, lies about its lengths, is longer than any => cut, and the upstream gets no byte of it; what is well-formed and names the host passes, however it
+is cut into pieces.
 """
 import struct
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""123. An allowed upstream is hostile: heads without an end, floods of 1xx, answers in drops, resets at any moment, lengths and chunks that lie, a second answer behind the first, bodies
-without an end that nobody reads => an error or an answer that is cut off, nothing of one answer in another, and the proxy stays small and serves others.
+"""123. An allowed upstream is hostile: heads without an end, floods of 1xx, answers in drops, resets at any moment, lengths and chunks that lie, a second answer behind the
+first, bodies without an end that nobody reads => an error or an answer that is cut off, nothing of one answer in another, and the proxy stays small and serves others.
 """
 import pathlib
 

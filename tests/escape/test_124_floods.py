@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""124. Code inside opens thousands of connections to the proxy at once, sends requests in drops or not at all, and keeps tunnels open => no more than its own number at a time, the
-others are told so; its neighbours at the same proxy are served, and when it is gone nothing of it is left.
+"""124. Code inside opens thousands of connections to the proxy at once, sends requests in drops or not at all, and keeps tunnels open => no more than its own number at a
+time, the others are told so; its neighbours at the same proxy are served, and when it is gone nothing of it is left.
 """
 import os
 import pathlib

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""125. A rule lets the proxy put a credential into requests to one host; code inside asks for that host under other names, is redirected by it, asks it to send the request back, names the field
-in Connection, sends its own, looks for the value in its box => the credential goes to that host and nowhere else, and is never seen inside.
+"""125. A rule lets the proxy put a credential into requests to one host; code inside asks for that host under other names, is redirected by it, asks it to send the request
+back, names the field in Connection, sends its own, looks for the value in its box => the credential goes to that host and nowhere else, and is never seen inside.
 """
 import json
 import secrets
 
 import pytest
-from internet import CLIENT, answers, internet, net_server, one_net_box  # noqa: F401
+from internet import CLIENT, answers, internet, net_server  # noqa: F401
 
 ENTRY = {"protocol": "http", "ports": [80], "headers": {"Authorization": "Bearer ${secret:API_KEY}"}}
 

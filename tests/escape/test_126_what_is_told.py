@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""126. Code inside carries data out by names, addresses of pages and names in ClientHellos that are refused, and by bytes to hosts that are allowed => every name, decision and number of bytes is in the result, in the
-ledger of the session and in the audit, by box; and a flood of names does not hide the others.
+"""126. Code inside carries data out by names, addresses of pages and names in ClientHellos that are refused, and by bytes to hosts that are allowed => every name, decision
+and number of bytes is in the result, in the ledger of the session and in the audit, by box; and a flood of names does not hide the others.
 """
 from internet import CLIENT, answers, internet, net_box, net_server  # noqa: F401
 

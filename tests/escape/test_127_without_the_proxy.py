@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""127. Code inside goes without the proxy: NO_PROXY, no variables, its own lookups, raw sockets, names and addresses by hand, other addresses of the loopback => nothing works but the proxy.
+"""127. Code inside goes without the proxy: NO_PROXY, no variables, its own lookups, raw sockets, names and addresses by hand, other addresses of the loopback => nothing
+works but the proxy.
 """
 from internet import CLIENT, RESOLVER, answers, internet, net_box, one_net_box  # noqa: F401
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""128. Code in one box says to the proxy that it is another: ids, tokens, header fields, user names of SOCKS, addresses it comes from => who somebody is comes from where its connections come from, and from nothing it says.
+"""128. Code in one box says to the proxy that it is another: ids, tokens, header fields, user names of SOCKS, addresses it comes from => who somebody is comes from where
+its connections come from, and from nothing it says.
 """
 import os
 
