@@ -134,11 +134,11 @@ def measure_bytes(load, upstream, ways, rounds, size):
     return rates
 
 
-def measure_connect(load, upstream, ways, rounds):
+def measure_times(load, what, upstream, ways, rounds):
     times = {name: [] for name in ways}
     for _ in range(rounds):
         for name in random.sample(list(ways), len(ways)):
-            times[name] += numbers([load, "connect", upstream, ways[name], 50])
+            times[name] += numbers([load, what, upstream, ways[name], 50])
     return times
 
 
@@ -190,9 +190,9 @@ def show(report):
     show_table("Bytes through a tunnel", "way | MB/s p50 | of direct", [[name, f"{statistics.median(rates) / 1e6:.0f}", f"{statistics.median(rates) / direct:.2f}"] for name, rates in report["bytes"].items()])
     direct = statistics.median(report["tls"]["direct"])
     show_table("The same with TLS in it (curl, openssl s_server)", "way | MB/s p50 | of direct", [[name, f"{statistics.median(rates) / 1e6:.0f}", f"{statistics.median(rates) / direct:.2f}"] for name, rates in report["tls"].items()])
-    direct = statistics.median(report["connect"]["direct"])
-    show_table("Until the first byte comes back, microseconds", "way | p50 | p99 | added p50", [[name, f"{statistics.median(times):.0f}", f"{p99(times):.0f}", f"{statistics.median(times) - direct:.0f}"]
-                                                                                               for name, times in report["connect"].items()])
+    for key, title in (("connect", "Until the connection stands, microseconds"), ("echo", "Until the first byte is back on a new connection, microseconds")):
+        direct = statistics.median(report[key]["direct"])
+        show_table(title, "way | p50 | p99 | added p50", [[name, f"{statistics.median(times):.0f}", f"{p99(times):.0f}", f"{statistics.median(times) - direct:.0f}"] for name, times in report[key].items()])
     rows = [[name, held["failed"], ""] if "failed" in held else [name, f"{held['before_kb'] / 1024:.1f}", f"{held['held_kb'] / 1024:.1f}"] for name, held in report["held"].items()]
     show_table(f"Memory of the proxy, MB, with {HELD} open tunnels", "way | before | held", rows)
     print("\nGoals:")
@@ -230,7 +230,8 @@ def main():
             started.append(sealed)
             report = {
                 "bytes": measure_bytes(load, upstream, ways, rounds, 1 << 30),
-                "connect": measure_connect(load, upstream, ways, 4 * rounds),
+                "connect": measure_times(load, "connect", upstream, ways, 4 * rounds),
+                "echo": measure_times(load, "echo", upstream, ways, 4 * rounds),
                 "tls": measure_tls(scratch, tls_port, {**ways, "glovebox": sealed.port}, rounds, 1 << 29),
                 "held": {p.name: measure_held(load, upstream, p) for p in started if p is not sealed},
             }

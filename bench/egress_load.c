@@ -4,7 +4,8 @@
  *
  *   egress_load serve PORT                          answers on 127.0.0.1
  *   egress_load bytes UPSTREAM PROXY BYTES TIMES    downloads; bytes per second, one line each (PROXY 0: directly)
- *   egress_load connect UPSTREAM PROXY TIMES        until the first byte of an echo; microseconds, one line each
+ *   egress_load connect UPSTREAM PROXY TIMES        until the connection or tunnel stands; microseconds, one line each
+ *   egress_load echo UPSTREAM PROXY TIMES           until the first byte of an echo is back, with the time to connect
  *   egress_load hold UPSTREAM PROXY COUNT           opens tunnels, says "open", keeps them until its standard input ends */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -158,17 +159,18 @@ static void measure_bytes(int upstream, int proxy, uint64_t bytes, int times)
         }
 }
 
-static void measure_connect(int upstream, int proxy, int times)
+static void measure_connect(int upstream, int proxy, int times, int echo)
 {
         char byte;
 
         for (int i = 0; i < times; i++) {
                 double begin = now();
                 int fd = reach(upstream, proxy);
+                double stands = now();
                 send_all(fd, "e", 1);
                 if (recv(fd, &byte, 1, 0) != 1)
                         die("recv");
-                printf("%.1f\n", (now() - begin) * 1e6);
+                printf("%.1f\n", ((echo ? now() : stands) - begin) * 1e6);
                 close(fd);
         }
 }
@@ -199,8 +201,8 @@ int main(int argc, char **argv)
                 serve(atoi(argv[2]));
         else if (argc == 6 && strcmp(argv[1], "bytes") == 0)
                 measure_bytes(atoi(argv[2]), atoi(argv[3]), strtoull(argv[4], NULL, 10), atoi(argv[5]));
-        else if (argc == 5 && strcmp(argv[1], "connect") == 0)
-                measure_connect(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
+        else if (argc == 5 && (strcmp(argv[1], "connect") == 0 || strcmp(argv[1], "echo") == 0))
+                measure_connect(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), argv[1][0] == 'e');
         else if (argc == 5 && strcmp(argv[1], "hold") == 0)
                 hold(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
         else

@@ -217,16 +217,17 @@ def _name_bytes(name):
 
 
 class Names:
-    """A server of names (RFC 1035), for UDP and TCP. A name's value: addresses, Sequence, Alias, Late, SILENCE; what is not there does not exist."""
+    """A server of names (RFC 1035), for UDP and TCP. A name's value: addresses, Sequence, Alias, Late, SILENCE; what is not there does not exist.
+    `asked` has what came, `ports` where that came from."""
 
-    def __init__(self, internet):
-        self.table, self.asked, self.dead, self.internet = {}, [], False, internet
+    def __init__(self, internet, address=RESOLVER):
+        self.table, self.asked, self.ports, self.dead, self.internet, self.address = {}, [], [], False, internet, address
         self.udp = internet.inside(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.udp.bind((RESOLVER, 53))
+        self.udp.bind((address, 53))
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
-        self.tcp = internet.listen(RESOLVER, 53, self._serve_tcp)
+        self.tcp = internet.listen(address, 53, self._serve_tcp)
 
     def __setitem__(self, name, value):
         self.table[name.lower()] = value
@@ -243,6 +244,7 @@ class Names:
                 return
             if question == b"end":
                 return
+            self.ports.append(peer[1])
             answer, seconds = self.answer(question)
             if answer and len(answer) > 512:  # there is more of it by TCP
                 flags, = struct.unpack(">H", answer[2:4])
@@ -295,7 +297,7 @@ class Names:
     def close(self):
         self.tcp.close()
         with contextlib.suppress(OSError), self.internet.inside(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as plain:
-            plain.sendto(b"end", (RESOLVER, 53))
+            plain.sendto(b"end", (self.address, 53))
         self.thread.join(PATIENCE)
         self.udp.close()
 

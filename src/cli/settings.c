@@ -55,6 +55,21 @@ int settings_check_network(const struct arguments *a, gb_error *err)
         return error_set(err, GB_E_USAGE, EINVAL, "--allow says what the network may reach, and --network %s says otherwise: leave one of them out", mode);
 }
 
+/* A flag that changes nothing was meant otherwise. Files may have it, for those who add the list. */
+static int check_limits_of_network(const struct arguments *a, const struct policy *p, gb_error *err)
+{
+        static const char *const keys[] = {"network_ranges", "network_bytes", "network_requests", "network_connections"};
+
+        if (p->network_mode == NETWORK_ALLOWLIST)
+                return 0;
+        for (size_t i = 0; i < a->n_uses; i++)
+                for (size_t k = 0; a->uses[i].option.key && k < ARRAY_SIZE(keys); k++)
+                        if (strcmp(a->uses[i].option.key, keys[k]) == 0)
+                                return error_set(err, GB_E_USAGE, EINVAL, "--%s is for a network with an allowlist, and the network is %s: add --allow RULE or --network allowlist",
+                                                 a->uses[i].option.name, network_mode_name(p->network_mode));
+        return 0;
+}
+
 int settings_policy(const struct option_set *set, const struct arguments *a, struct policy **ret, gb_error *err)
 {
         _cleanup_policy_ struct policy *p = NULL;
@@ -76,6 +91,8 @@ int settings_policy(const struct option_set *set, const struct arguments *a, str
                 snprintf(what, sizeof(what), "--%s", use->option.name);
                 r = apply(p, &use->option, use->value, what, err);
         }
+        if (r == 0)
+                r = check_limits_of_network(a, p, err);
         if (r == 0)
                 r = secrets_read(a, p, err);
         if (r == 0)

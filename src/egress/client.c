@@ -75,6 +75,7 @@ static struct {
         uint64_t started_usec;
         unsigned deaths;      /* soon after a start */
         unsigned failures;    /* starts in a row */
+        bool has_run;         /* one that was told of everything */
         bool has_roots;
         /* Found once, by who needs it first: a thread of ours must not look at the environment, which is the program's to change. */
         char *program;
@@ -85,11 +86,18 @@ static struct {
         struct egress_boxes boxes;
 } proxy = {.lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .pidfd = -1, .roots_fd = -1};
 
-static _Atomic int running_pid; /* for those who do not wait for the lock */
+/* For those who do not wait for the lock. */
+static _Atomic int running_pid;
+static _Atomic unsigned restarts;
 
 int egress_pid(void)
 {
         return atomic_load(&running_pid);
+}
+
+unsigned egress_restarts(void)
+{
+        return atomic_load(&restarts);
 }
 
 /* ---- small things ---- */
@@ -429,6 +437,9 @@ static int start(gb_error *err)
         if (r < 0)
                 end_process();
         proxy.failures = r < 0 ? proxy.failures + 1 : 0;
+        if (r == 0 && proxy.has_run)
+                atomic_fetch_add(&restarts, 1);
+        proxy.has_run |= r == 0;
         return r;
 }
 

@@ -34,5 +34,7 @@ int egress_make_authority(struct buffer *ret, gb_error *err);
 int egress_read_roots(struct buffer *ret, gb_error *err);
 /* The number of its process; 0: none runs. For tests and `glovebox doctor`. */
 int egress_pid(void);
+/* How often one that had died was started again. */
+unsigned egress_restarts(void);
 
 #endif

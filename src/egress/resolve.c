@@ -161,7 +161,7 @@ static int read_hosts(const char *text, size_t size)
 static struct servers *servers_new(const char *text, size_t size)
 {
         static const char *const options[][2] = {
-                {"timeout:", "1.5"}, {"attempts:", "3"}, {"max-inflight:", "4096"},
+                {"timeout:", "1.5"}, {"attempts:", "3"}, {"max-inflight:", "4096"}, {"max-timeouts:", "1"}, /* one that is silent once is left alone for a while */
         };
         struct servers *s = calloc(1, sizeof(*s));
 

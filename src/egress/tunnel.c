@@ -168,9 +168,13 @@ static enum flow_step flow_move(struct flow *f)
         if (n <= 0)
                 return flow_read_failed(f, n);
         f->in_pipe = (size_t)n;
+        /* What comes meanwhile goes along: each write wakes who reads there. */
+        while (f->in_pipe < most / 2 && (n = splice(f->from, NULL, f->pipe.ends[1], NULL, most - f->in_pipe, SPLICE_F_NONBLOCK | SPLICE_F_MOVE)) > 0)
+                f->in_pipe += (size_t)n;
+        size_t all = f->in_pipe;
         enum flow_step step = flow_write(f);
         /* What is used up by these bytes still lets them go. */
-        return flow_count(f, (size_t)n) < 0 && step != FLOW_BROKEN ? FLOW_BROKEN : step;
+        return flow_count(f, all) < 0 && step != FLOW_BROKEN ? FLOW_BROKEN : step;
 }
 
 /* Moves what can be moved. False: the tunnel is of no use any more. */

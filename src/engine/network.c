@@ -152,6 +152,11 @@ void network_box_free(struct network_box *n)
         free(n);
 }
 
+unsigned network_restarts(void)
+{
+        return egress_restarts();
+}
+
 /* ---- another network ---- */
 
 static int copy_network(struct policy *to, const struct policy *from)

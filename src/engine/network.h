@@ -25,6 +25,9 @@ void network_box_end(struct network_box *n);
 void network_box_free(struct network_box *n);
 DEFINE_CLEANUP(struct network_box, network_box_free)
 
+/* How often the proxy of this process has died and was started again. */
+unsigned network_restarts(void);
+
 /* session.h says what these do. */
 int network_box_change(struct network_box *n, const struct policy *p, gb_error *err);
 struct policy *network_box_policy(struct network_box *n, const struct policy *p);

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "engine/network.h"
 #include "engine/verdict.h"
 #include "server/live.h"
 #include "server/log.h"
@@ -271,6 +272,7 @@ static int add_state(struct buffer *b, struct server *s)
                 {"glovebox_worker_threads", "gauge", "Worker threads.", workers.threads},
                 {"glovebox_worker_threads_busy", "gauge", "Worker threads with something to do.", workers.busy},
                 {"glovebox_requests_waiting", "gauge", "Requests that wait for a thread.", workers.waiting},
+                {"glovebox_egress_restarts_total", "counter", "Times that the proxy of networks with an allowlist had died and was started again.", network_restarts()},
                 {"glovebox_log_dropped_total", "counter", "Lines of the log that nobody took in time.", log_dropped()},
                 {"glovebox_ready", "gauge", "1 when new work is taken.", atomic_load(&s->state) == SERVER_READY},
         };

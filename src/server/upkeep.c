@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/quote.h"
+#include "engine/network.h"
 #include "engine/session.h"
 #include "server/log.h"
 #include "server/server.h"
@@ -51,9 +52,20 @@ static bool stops(const struct upkeep *u, int msec)
         return poll(&p, 1, msec) > 0;
 }
 
+/* What was open through the proxy has ended then, and somebody may want to know why. */
+static unsigned tell_restarts(unsigned told)
+{
+        unsigned now = network_restarts();
+
+        if (now != told)
+                log_warning("egress", "the proxy of networks with an allowlist has died and was started again (%u in all): connections that were open have ended", now);
+        return now;
+}
+
 static void *tidy(void *data)
 {
         struct upkeep *u = data;
+        unsigned restarts = 0;
         gb_error err = {0};
         bool failed = false;
 
@@ -64,6 +76,7 @@ static void *tidy(void *data)
                 if (r < 0 && !failed) /* once, and not each second */
                         log_warning("journal", "the journal cannot be tidied: %s", err.message);
                 failed = r < 0;
+                restarts = tell_restarts(restarts);
         }
         return NULL;
 }

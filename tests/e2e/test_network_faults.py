@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from conftest import process_stat, wait_until
-from internet import CLIENT, SILENCE, Late, answers, internet, net_box, net_server, one_net_box, proxies  # noqa: F401
+from internet import CLIENT, SILENCE, Late, Names, answers, internet, net_box, net_server, one_net_box, proxies  # noqa: F401
 
 GUARD_MODE = "off"
 
@@ -101,6 +101,26 @@ def test_truncated_answers(internet, one_net_box):
     code = CLIENT + "report(get('http://few.example.com:8080/')[0], get('http://many.example.com:8080/')[0], get('http://many.example.com:8081/')[0])"
     few, *many = answers(one_net_box.run(code, allow="http://*.example.com:8080-8081"))
     assert few == 200 and set(many) <= {403, 502} and trap.caught == [], (few, many)
+
+
+def test_dead_nameserver(internet, one_net_box):
+    """The first one of two is silent: it is left alone after that, and not asked for each name anew."""
+    site = internet.site("a.example.com", tls=False)
+    silent = Names(internet, "192.0.2.54")
+    silent.dead = True
+    path = internet.directory / "resolv.conf"
+    good = path.read_bytes()
+    path.write_bytes(b"nameserver 192.0.2.54\n" + good)
+    for i in range(20):
+        internet.names[f"n{i}.example.com"] = [site.address]
+    before = len(internet.names.asked)
+    try:
+        result = one_net_box.run(CLIENT + "report(*(get(f'http://n{i}.example.com/')[0] for i in range(20)))", allow="http://*.example.com", timeout="60s")
+    finally:
+        path.write_bytes(good)
+        silent.close()
+    assert answers(result) == [200] * 20
+    assert 1 <= len(silent.asked) <= 4 and len(internet.names.asked) - before >= 36, silent.asked
 
 
 def test_no_search_domains(internet, one_net_box):

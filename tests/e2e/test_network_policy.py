@@ -137,6 +137,16 @@ def test_flags(own_box, tmp_path):
     for mode in ("none", "host"):
         refused = own_box.call("policy", "show", "--allow", "a.com", "--network", mode)
         assert refused.returncode == 110 and f"--network {mode} says otherwise" in refused.err.decode()
+    for flag in ("--allow-range=10.1.0.0/16", "--network-bytes=1m", "--network-requests=5", "--network-connections=5"):
+        for more in ((), ("--network", "host")):
+            refused = own_box.call("policy", "show", flag, *more)
+            assert refused.returncode == 110 and f"{flag.partition('=')[0]} is for a network with an allowlist" in refused.err.decode(), refused.err
+            assert "add --allow RULE or --network allowlist" in refused.err.decode()
+        for more in (("--network", "allowlist"), ("--allow", "a.com")):
+            assert own_box.call("policy", "show", flag, *more).returncode == 0
+    quiet = tmp_path / "quiet.yaml"
+    quiet.write_text("network_ranges: [10.1.0.0/16]\nnetwork_bytes: 1m\n")  # for who adds the list
+    assert own_box.call("policy", "show", "--policy", quiet).returncode == 0
     # What is shown can be read again.
     rule = '{host: "[2001:db8::1]", intercept: true, paths: [/a, /b], headers: {X-Key: value-of-it}}'
     file = tmp_path / "first.yaml"

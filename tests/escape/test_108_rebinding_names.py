@@ -2,7 +2,9 @@
 """108. A name that an allowlist lets pass leads to a public address first and to 127.0.0.1 or 169.254.169.254 then, has public and private addresses at once, or is another
 name for something internal; its answers may not be kept (TTL 0) => every address is looked at, and the one that was looked at is dialled; nothing internal gets a packet.
 """
-from internet import CLIENT, Alias, Sequence, answers, internet, net_box, one_net_box  # noqa: F401
+import collections
+
+from internet import A, AAAA, CLIENT, Alias, Late, Sequence, answers, internet, net_box, one_net_box  # noqa: F401
 
 INTERNAL = ["127.0.0.1", "10.0.0.7", "169.254.169.254", "192.168.1.1", "100.64.0.1", "::1", "fd00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]
 
@@ -90,3 +92,23 @@ def test_listed_range(internet, one_net_box):
     code = CLIENT + "report(*(status_of(f'{name}.example.com:8029')[0] for name in ('db', 'beside', 'both')))"
     result = one_net_box.run(code, allow="tcp://*.example.com:8029", allow_range="10.20.0.0/16")
     assert answers(result) == [200, 403, 403] and inner.accepted == 1 and beside.accepted == 0, result.explain()
+
+
+def test_answers_of_strangers(internet, one_net_box):
+    """Who wants to answer in the place of the nameserver guesses: a box does not get him many questions for one name at once, nor the same port for long."""
+    internet.names["shared.example.com"] = Late(1, [])
+    code = CLIENT + """
+kept = []
+for i in range(60):
+    kept.append(dial())
+    kept[-1].sendall(b"CONNECT shared.example.com:443 HTTP/1.1\\r\\nHost: shared.example.com:443\\r\\n\\r\\n")
+first = [head(s)[0] for s in kept]
+report(sorted(set(first)), sorted({status_of(f"n{i}.example.com:443")[0] for i in range(250)}))
+"""
+    internet.names.ports.clear()
+    result = one_net_box.run(code, allow="*.example.com")
+    assert answers(result) == [[502], [502]], result.explain()
+    for kind in (A, AAAA):  # more than one when it came too late
+        assert 1 <= internet.names.count("shared.example.com", kind) <= 3
+    ports = collections.Counter(internet.names.ports)
+    assert sum(ports.values()) >= 500 and len(ports) >= 3 and max(ports.values()) <= 250, ports

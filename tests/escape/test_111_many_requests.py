@@ -49,6 +49,24 @@ def test_many_on_one_connection(sites, net_box):
     assert {r.headers["Host"] for r in a.requests} == {"a.example.com"} and {r.headers["Host"] for r in b.requests} == {"b.example.com"}
 
 
+OVERRIDES = ("X-HTTP-Method-Override: DELETE", "X-HTTP-Method: DELETE", "X-Method-Override: DELETE", "X-Original-URL: /admin", "X-Rewrite-URL: /admin", "X-Original-URI: /admin",
+             "X-Forwarded-URI: /admin", "X-Forwarded-Path: /admin")
+
+
+@pytest.mark.parametrize(("rule", "passes"), [(ALLOW, True), (f"GET {ALLOW}", False), (f"{ALLOW}/ok/", False)], ids=["whole-host", "method", "path"])
+def test_second_address_in_a_field(sites, one_net_box, rule, passes):
+    """Some servers do what such a field says, and not the first line. Where a rule says what may be asked for they do not get there."""
+    fields = (*OVERRIDES, "x-oRIGINAL-url: /admin", "X-Other: stays", "Connection: close")
+    text = request("a.example.com", "/ok/x", fields=fields)
+    [answer] = answers(one_net_box.run(CLIENT + f"report(ask({text!r}))", allow=rule))
+    assert answer.startswith("HTTP/1.1 200"), answer
+    [got] = sites[0].requests
+    names = {name.lower() for name in got.headers.keys()}
+    assert (got.method, got.path) == ("GET", "/ok/x") and "x-other" in names, got
+    overrides = {field.partition(":")[0].lower() for field in OVERRIDES}
+    assert names & overrides == (overrides if passes else set()), got
+
+
 def test_refused_first(sites, one_net_box):
     """After a refusal nothing of what was sent with it is taken for something else."""
     a, b = sites

@@ -93,6 +93,29 @@ report(first, [works(a), open_one("a") is not None, open_one("c") is not None])
     assert answers(net_server.wait_run(run)["result"]) == [[False, False], [False, True, True]]
 
 
+def test_range_is_taken_away(internet, net_server):
+    """The rule stays, the address behind the name may not be dialled any more: what is open to it is cut, too."""
+    inner = internet.raw("in.example.com", echo, port=9000, address="10.9.8.7")
+    rule = "tcp://in.example.com:9000"
+    session = net_server.session(policy={"network_mode": "allowlist", "network_allow": [rule], "network_ranges": ["10.0.0.0/8"]})
+    code = CLIENT + ECHO + """
+a = open_one("in")
+before = works(a)
+for i in range(2):
+    open(f"/workspace/open{i}", "w").close()
+    wait_for(f"changed{i}")
+    before = [before, works(a)]
+report(before, open_one("in") is not None)
+"""
+    run = net_server.post(f"/v1/sessions/{session}/runs", {"code": code, "detach": True}).expect(202).json["id"]
+    for i, ranges in enumerate((["10.9.0.0/16"], [])):
+        assert wait_until(lambda: net_server.get(f"/v1/sessions/{session}/files/open{i}").status == 200, 20)
+        change(net_server, session, rule, ranges=ranges).expect(200)
+        say(net_server, session, f"changed{i}")
+    assert answers(net_server.wait_run(run)["result"]) == [[[True, True], False], False] and inner.accepted == 1
+    net_server.delete(f"/v1/sessions/{session}").expect(204)
+
+
 def test_refused_changes(net_server, session, hosts):
     """A change with a mistake changes nothing."""
     code = CLIENT + ECHO + "report(open_one('a') is not None, open_one('c') is not None)"

@@ -84,6 +84,8 @@ def test_killed_again_and_again(internet, net_server):
     assert site.accepted == 6
     run = net_server.run(code, session)["result"]
     assert run["stdout"] == "[403, 403]\n" and run["network"]["cut"] == "requests" and site.accepted == 6, run
+    [restarts] = [line.split()[1] for line in net_server.get("/metrics").expect(200).body.decode().splitlines() if line.startswith("glovebox_egress_restarts_total ")]
+    assert int(restarts) >= 6 and wait_until(lambda: "has died and was started again" in net_server.output(), 10), (restarts, net_server.output())
     net_server.delete(f"/v1/sessions/{session}").expect(204)
 
 

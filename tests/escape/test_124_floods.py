@@ -108,3 +108,61 @@ report(first, refused, status)
 """
     first, refused, after = answers(net_server.run(code, boxes[0])["result"])
     assert (first, after) == ([200], 200) and refused[0] in (429, 503) and "connections" in refused[1], (first, refused, after)
+
+
+@pytest.mark.parametrize("most", [128, 400])
+def test_few_descriptors(internet, most):
+    """The proxy may have few descriptors, and one box takes all it can get: the proxy stays, and so does the tunnel of another box."""
+    def echo(plain):
+        while data := plain.recv(100):
+            plain.sendall(data)
+
+    internet.raw("a.example.com", echo, port=9000)
+    policy = {"network_mode": "allowlist", "network_allow": ["tcp://a.example.com:9000"], "network_connections": 256}
+    victim_code = CLIENT + """
+import os, time
+s, status, _ = connect("a.example.com:9000")
+s.sendall(b"x")
+first = s.recv(1) == b"x"
+open("/workspace/open", "w").close()
+while not os.path.exists("/workspace/go"):
+    time.sleep(0.02)
+try:
+    s.sendall(b"y")
+    second = s.recv(1) == b"y"
+except OSError as error:
+    second = str(error)
+report(status, first, second)
+"""
+    flood_code = CLIENT + """
+import os, time
+kept, failed = [], 0
+while len(kept) < 100 and failed < 3:
+    try:
+        s = dial(2)
+        s.sendall(b"CONNECT a.example.com:9000 HTTP/1.1\\r\\nHost: a.example.com:9000\\r\\n\\r\\nz")
+        kept.append(s)
+    except OSError:  # nobody takes it any more
+        failed += 1
+open("/workspace/full", "w").close()
+while not os.path.exists("/workspace/go"):
+    time.sleep(0.02)
+report(len(kept) > 0)
+"""
+    server = internet.server()
+    command = server.program()
+    server.program = lambda: ["prlimit", f"--nofile={most}", *command]
+    with server:
+        sessions = victim, attacker = server.session(policy=policy), server.session(policy=policy)
+        [proxy] = proxies(server.pid)
+        assert f"{most}" in next(line for line in pathlib.Path(f"/proc/{proxy}/limits").read_text().splitlines() if line.startswith("Max open files"))
+        runs = []
+        for session, code, file in ((victim, victim_code, "open"), (attacker, flood_code, "full")):
+            runs.append(server.post(f"/v1/sessions/{session}/runs", {"code": code, "detach": True}).expect(202).json["id"])
+            assert wait_until(lambda: server.get(f"/v1/sessions/{session}/files/{file}").status == 200, 30), (file, server.output())
+        third = server.post("/v1/sessions", {"policy": policy})  # its order needs descriptors, too
+        assert third.status in (201, 500, 503) and proxies(server.pid) == [proxy], third.explain()
+        for session in sessions:
+            server.put(f"/v1/sessions/{session}/files/go").expect(201)
+        assert [answers(server.wait_run(run)["result"]) for run in runs] == [[200, True, True], [True]]
+        assert proxies(server.pid) == [proxy]

