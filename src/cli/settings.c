@@ -65,7 +65,8 @@ static int check_limits_of_network(const struct arguments *a, const struct polic
         for (size_t i = 0; i < a->n_uses; i++)
                 for (size_t k = 0; a->uses[i].option.key && k < ARRAY_SIZE(keys); k++)
                         if (strcmp(a->uses[i].option.key, keys[k]) == 0)
-                                return error_set(err, GB_E_USAGE, EINVAL, "--%s is for a network with an allowlist, and the network is %s: add --allow RULE or --network allowlist",
+                                return error_set(err, GB_E_USAGE, EINVAL,
+                                                 "--%s is for a network with an allowlist, and the network is %s: add --allow RULE or --network allowlist",
                                                  a->uses[i].option.name, network_mode_name(p->network_mode));
         return 0;
 }

@@ -77,6 +77,8 @@ static struct {
         unsigned failures;    /* starts in a row */
         bool has_run;         /* one that was told of everything */
         bool has_roots;
+        bool told;  /* it was told something, */
+        bool owes;  /* and has not answered yet */
         /* Found once, by who needs it first: a thread of ours must not look at the environment, which is the program's to change. */
         char *program;
         int roots_fd;
@@ -230,8 +232,21 @@ static int ask(uint32_t kind, const struct egress_box *b, const int *fds, int n_
                 .flags = kind == EGRESS_ORDER_BOX && b->authority_fd >= 0 ? EGRESS_BOX_AUTHORITY : 0,
         };
         struct egress_answer answer = {0};
+        bool at_once = kind == EGRESS_ORDER_RESOLVER && !proxy.told;
 
         int r = proxy.pid == 0 ? -ESRCH : message_send_now(proxy.socket, &order, sizeof(order), fds, n_fds);
+        /* The first one is not waited for: meanwhile the proxy comes up, and the box is built. */
+        if (r == 0 && at_once) {
+                proxy.told = true;
+                proxy.owes = true;
+                return 0;
+        }
+        if (r == 0 && proxy.owes) {
+                r = wait_for_answer(&answer);
+                if (r == 0 && (answer.kind != EGRESS_ORDER_RESOLVER || answer.error.code != GB_E_NONE))
+                        r = -EBADMSG;
+                proxy.owes = false;
+        }
         if (r == 0)
                 r = wait_for_answer(&answer);
         if (r == 0 && (answer.version != order.version || answer.kind != order.kind || answer.box != order.box))
@@ -394,7 +409,7 @@ static int launch(gb_error *err)
         proxy.socket = pair[0];
         proxy.owner = getpid();
         proxy.number++;
-        proxy.has_roots = false;
+        proxy.has_roots = proxy.told = proxy.owes = false;
         proxy.started_usec = monotonic_usec();
         r = start_watcher();
         if (r < 0) {

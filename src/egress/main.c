@@ -42,7 +42,7 @@ static int serve(void)
         event_set_log_callback(drop_log);
         boxes_init();
         egress_base = event_base_new();
-        if (!egress_base || intercept_init() < 0 || orders_watch(EGRESS_SOCKET_FD) < 0 || egress_seal() < 0)
+        if (!egress_base || orders_watch(EGRESS_SOCKET_FD) < 0 || egress_seal() < 0)
                 return 1;
         event_base_dispatch(egress_base);
         return 0;

@@ -103,7 +103,7 @@ for i in range(60):
     kept.append(dial())
     kept[-1].sendall(b"CONNECT shared.example.com:443 HTTP/1.1\\r\\nHost: shared.example.com:443\\r\\n\\r\\n")
 first = [head(s)[0] for s in kept]
-report(sorted(set(first)), sorted({status_of(f"n{i}.example.com:443")[0] for i in range(250)}))
+report(sorted(set(first)), sorted({status_of(f"unknown{i}.example.com:443")[0] for i in range(250)}))
 """
     internet.names.ports.clear()
     result = one_net_box.run(code, allow="*.example.com")
