@@ -219,7 +219,7 @@ void findings_tell_network(const json_t *network, const struct findings_view *vi
         const json_t *row;
 
         if (cut) {
-                snprintf(text, sizeof(text), "network: connections were cut: the budget of %s is used up", cut);
+                snprintf(text, sizeof(text), "network: %sthe budget of %s is used up", strcmp(cut, "bytes") == 0 ? "connections were cut: " : "", cut);
                 say(view, MESSAGE_WARNING, text);
         }
         if (denied == 0)

@@ -108,7 +108,7 @@ const char *status_reason(int status);
 struct reached {
         enum egress_decision decision; /* EGRESS_ALLOWED: fd is connected */
         int fd;                        /* the callee's; non-blocking */
-        int status;                    /* otherwise: 403, 429, 502, 504 */
+        int status;                    /* otherwise: 403, 502, 504 */
         struct ledger_row *row;
         struct rules_block *rules;     /* the callee's: to be dropped */
         const struct egress_rule *rule; /* in them */

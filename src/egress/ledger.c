@@ -9,21 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What was refused or has failed gets no more places than this: a program that asks for one name after another cannot hide what it does reach. */
 #define FAILED_ROWS_MAX (LEDGER_ROWS_MAX / 2)
 
 /* ---- the proxy's side ---- */
-
-static uint64_t now_usec(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_REALTIME, &t);
-        return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static bool row_is(const struct ledger_row *row, const char *host, uint16_t port, enum egress_decision d, enum egress_protocol protocol, const char *rule)
 {
@@ -60,11 +51,6 @@ struct ledger_row *ledger_row(struct ledger *l, const char *host, uint16_t port,
 
 void ledger_count(struct ledger *l, struct ledger_row *row)
 {
-        uint64_t now = now_usec();
-
-        if (atomic_load_explicit(&row->first_usec, memory_order_relaxed) == 0)
-                atomic_store_explicit(&row->first_usec, now, memory_order_relaxed);
-        atomic_store_explicit(&row->last_usec, now, memory_order_relaxed);
         atomic_fetch_add_explicit(&row->requests, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&l->requests, 1, memory_order_relaxed);
         if (egress_is_denied(row->decision))
@@ -73,7 +59,6 @@ void ledger_count(struct ledger *l, struct ledger_row *row)
 
 void ledger_add(struct ledger *l, struct ledger_row *row, uint64_t up, uint64_t down)
 {
-        atomic_store_explicit(&row->last_usec, now_usec(), memory_order_relaxed);
         atomic_fetch_add_explicit(&row->bytes_up, up, memory_order_relaxed);
         atomic_fetch_add_explicit(&row->bytes_down, down, memory_order_relaxed);
         atomic_fetch_add_explicit(&l->bytes_up, up, memory_order_relaxed);
@@ -164,8 +149,6 @@ static bool read_row(const struct ledger_row *row, struct ledger_entry *ret)
                 .requests = load(&row->requests),
                 .bytes_up = load(&row->bytes_up),
                 .bytes_down = load(&row->bytes_down),
-                .first_usec = load(&row->first_usec),
-                .last_usec = load(&row->last_usec),
         };
         copy_text(ret->host, row->host, sizeof(ret->host));
         copy_text(ret->rule, row->rule, sizeof(ret->rule));

@@ -24,7 +24,6 @@ struct ledger_row {
         char rule[NETWORK_RULE_TEXT_MAX]; /* "": none */
         _Atomic uint64_t requests; /* tunnels, and requests of HTTP */
         _Atomic uint64_t bytes_up, bytes_down;
-        _Atomic uint64_t first_usec, last_usec; /* CLOCK_REALTIME */
 };
 
 struct ledger {
@@ -61,7 +60,7 @@ struct ledger_entry {
         enum egress_decision decision;
         enum egress_protocol protocol;
         char rule[NETWORK_RULE_TEXT_MAX];
-        uint64_t requests, bytes_up, bytes_down, first_usec, last_usec;
+        uint64_t requests, bytes_up, bytes_down;
 };
 
 struct ledger_copy {

@@ -102,7 +102,7 @@ struct egress_verdict egress_judge(const struct egress_rules *r, const struct eg
 /* Whether this address may be dialled; *ret_why gets its kind if not. */
 bool egress_may_dial(const struct egress_rules *r, const struct address *a, const char **ret_why);
 
-/* One sentence for who asked: what was refused, why, and what to do. detail: of the address, of the name that was found, or NULL. */
+/* One sentence for who asked: what was refused, why, and what to do. detail: what kind of address it is, the name that was found, what went wrong; or NULL. */
 void egress_explain(const struct egress_rules *r, const struct egress_request *q, const struct egress_verdict *v, const char *detail, char *buf, size_t size);
 
 #endif

@@ -68,7 +68,6 @@ static void test_counts(void **state)
         assert_int_equal(c->rows[0].port, 443);
         assert_int_equal(c->rows[0].requests, 2);
         assert_int_equal(c->rows[0].bytes_down, 102);
-        assert_true(c->rows[0].first_usec > 0 && c->rows[0].last_usec >= c->rows[0].first_usec);
         assert_string_equal(c->rows[1].host, "b.com");
         assert_int_equal(c->rows[1].decision, EGRESS_NO_RULE);
         assert_string_equal(c->rows[1].rule, "");

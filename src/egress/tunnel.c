@@ -232,8 +232,8 @@ static void refuse(struct tunnel *t, enum egress_decision decision, const char *
         } else if (t->early_size > 0 && t->early[0] >= 'A' && t->early[0] <= 'Z') {
                 /* Perhaps HTTP: whoever speaks it in a tunnel can read it, too. */
                 egress_explain(t->rules->rules, &q, &v, detail, sentence, sizeof(sentence));
-                int n = snprintf(text, sizeof(text), "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
-                                 strlen(sentence) + 1, sentence);
+                int n = snprintf(text, sizeof(text), "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nConnection: close\r\n"
+                                 "Glovebox-Denied: %s\r\n\r\n%s\n", strlen(sentence) + 1, egress_decision_word(decision), sentence);
                 (void)send(t->up.from, text, MIN((size_t)n, sizeof(text) - 1), MSG_DONTWAIT | MSG_NOSIGNAL);
         }
         connection_free(t->connection);

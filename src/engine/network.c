@@ -270,7 +270,6 @@ static void add_row(struct ledger_copy *to, const struct ledger_entry *row)
                 e->requests += row->requests;
                 e->bytes_up += row->bytes_up;
                 e->bytes_down += row->bytes_down;
-                e->last_usec = row->last_usec;
                 return;
         }
         to->rows[to->n++] = *row;

@@ -71,8 +71,10 @@ static int set_times(json_t *o, const struct live_session *s)
 
         if (s->runs_active == 0 && s->idle_usec < end - MIN(end, s->used_usec))
                 end = s->used_usec + s->idle_usec;
+        /* Of two clocks: their difference may lie a little before what the one has said then. */
+        uint64_t used = s->runs_active > 0 ? wall : wall - (now - MIN(now, s->used_usec));
         int r = json_object_set_new(o, "created_at", time_to_json(s->created_usec));
-        r |= json_object_set_new(o, "last_used_at", time_to_json(s->runs_active > 0 ? wall : wall - (now - MIN(now, s->used_usec))));
+        r |= json_object_set_new(o, "last_used_at", time_to_json(MAX(used, s->created_usec)));
         r |= json_object_set_new(o, "expires_at", time_to_json(end > now ? wall + (end - now) : wall));
         r |= json_object_set_new(o, "idle_timeout", seconds(s->idle_usec));
         r |= json_object_set_new(o, "max_lifetime", seconds(s->lifetime_usec));

@@ -44,8 +44,7 @@ def test_result(internet, net_box):
     network = result.json["network"]
     assert answers(result) == [[200, "hello"], [200, "hello"], 403, 403] and (network["requests"], network["denied"], network["cut"]) == (4, 2, None), network
     rows = {(row["host"], row["port"], row["decision"]): row for row in network["hosts"]}
-    assert set(rows) == {("a.example.com", 80, "allowed"), ("b.example.com", 80, "no-rule"), ("a.example.com", 443, "port")} or \
-        set(rows) == {("a.example.com", 80, "allowed"), ("b.example.com", 80, "no-rule"), ("a.example.com", 443, "protocol")}, rows
+    assert set(rows) == {("a.example.com", 80, "allowed"), ("b.example.com", 80, "no-rule"), ("a.example.com", 443, "port")}, rows
     allowed = rows["a.example.com", 80, "allowed"]
     assert allowed["requests"] == 2 and allowed["protocol"] == "http" and "a.example.com" in allowed["rule"] and allowed["bytes_down"] > 0 and allowed["bytes_up"] > 0, allowed
     assert result.control("network")["state"] == "enforced" and result.json["policy"]["network"] == "allowlist", result.json
@@ -59,12 +58,14 @@ def test_without_an_allowlist(one_net_box):
 
 def test_refusal_is_for_who_reads_it(internet, net_box):
     """One sentence: what, why, and what to do."""
-    code = CLIENT + "report(get('http://evil.example.net/'), status_of('evil.example.net:443'), status_of('a.example.com:22'))"
+    code = CLIENT + "report(get('http://evil.example.net/'), status_of('evil.example.net:443'), status_of('a.example.com:22'), connect('evil.example.net:443')[2])"
     result = net_box.run(code, allow=["a.example.com", "*.b.example.com:443,8443"])
     for status, text in answers(result)[:2]:
         assert status == 403 and "evil.example.net" in text and "a.example.com" in text and "\n" not in text.strip(), text
     status, text = answers(result)[2]
     assert status == 403 and "22" in text and "443" in text, text
+    first, *fields = answers(result)[3].split("\r\n")  # many clients show no more than the first line
+    assert "not in the allowlist" in first and "evil.example.net" in first and "Glovebox-Denied: no-rule" in fields, (first, fields)
 
 
 @pytest.mark.smoke
@@ -164,7 +165,7 @@ def test_bytes_are_a_budget(internet, net_box):
     result = net_box.run(code, allow="tcp://a.example.com:9000", network_bytes="1m")
     got, (status, text) = answers(result)
     network = result.json["network"]
-    assert got <= 1 << 20 and status == 403 and "bytes" in text and network["cut"] == "bytes", (got, status, text, network)
+    assert 1 << 18 < got <= 1 << 20 and status == 403 and "bytes" in text and network["cut"] == "bytes", (got, status, text, network)
     assert network["bytes_up"] + network["bytes_down"] <= (1 << 20) + (1 << 18), network
 
 

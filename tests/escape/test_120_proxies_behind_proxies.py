@@ -3,6 +3,7 @@
 is never dialled, and what is no TLS does not leave a tunnel that is for TLS.
 """
 import pytest
+from conftest import wait_until
 from internet import CLIENT, answers, internet, net_box, one_net_box  # noqa: F401
 
 SELF = ["127.0.0.1:3128", "localhost:3128", "[::1]:3128", "0.0.0.0:3128", "127.1:3128", "[::ffff:127.0.0.1]:3128", "self.example.com:3128", "127.0.0.2:3128"]
@@ -24,6 +25,7 @@ def test_other_boxes(internet, one_net_box):
     open_site, workspace = internet.raw("open.example.com", lambda plain: plain.recv(1), port=9010), one_net_box.directory()
     wait = CLIENT + "connect('open.example.com:9010')\nimport os, time\nwhile not os.path.exists('/workspace/end'): time.sleep(0.01)"
     other = one_net_box.start(wait, allow="tcp://*:9010", workspace=workspace)
+    assert wait_until(lambda: open_site.accepted, 20), one_net_box.finish(other).explain()
     code = CLIENT + f"report(*(status_of(t)[0] for t in ('open.example.com:9010', *{SELF!r})))"
     result = one_net_box.run(code, network="allowlist")
     (workspace / "end").touch()

@@ -41,7 +41,7 @@ report(status)
 """
     result = net_box.run(code, allow="a.example.com")
     assert answers(result) == [200]
-    assert [row for row in result.json["network"]["hosts"] if row["decision"] == "server-name"], result.json["network"]
+    assert rows(result.json["network"])["stolen.evil.example", 443, "server-name"]["requests"] == 1, result.json["network"]
 
 
 def test_bytes(internet, net_box):
@@ -114,7 +114,7 @@ def test_hostile_names(internet, net_box):
     names = ["\x1b[2J.evil", "a\nb.evil", "\u202eevil", "<script>", "%n%n", "'; drop", "a" * 300, "\x7f.evil"]
     code = CLIENT + f"for name in {names!r}: ask(b'CONNECT ' + name.encode() + b':443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\nreport(1)"
     result = net_box.run(code, allow="a.example.com")
-    assert answers(result) == [1]
+    assert answers(result) == [1] and result.json["network"]["denied"] == len(names), result.json["network"]
     for row in result.json["network"]["hosts"]:
         assert row["decision"] == "malformed" or all(c.isalnum() or c in ".-_:" for c in row["host"]), row
         assert row["host"].isprintable() or row["host"] == ""
