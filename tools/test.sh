@@ -18,6 +18,7 @@ python=/usr/bin/python3
 
 passed=0 failed=0 skipped=0 summary='' again=''
 pytest_max=900 # seconds for one part; a test that hangs is a failure, not a wait
+asan_options=detect_leaks=1:abort_on_error=0 ubsan_options=halt_on_error=1:print_stacktrace=1
 second_try_max=5 # failures of one part that are tried once more; with more of them something is wrong
 began=$SECONDS
 
@@ -56,11 +57,17 @@ unit_second_try() {
         again+="failed at first: unit ${names//$'\n'/$'\nfailed at first: unit '}"$'\n'
 }
 
-# test_unit NAME DIRECTORY
-test_unit() {
-        local log=$2/dev.test.log ok=0 bad=0 skip=0 status=0
-        part "unit tests: $1"
-        meson test -C "$2" --no-rebuild --print-errorlogs >"$log" 2>&1 || status=$?
+# unit_run DIRECTORY: leaves a log and a status for unit_count.
+unit_run() {
+        local status=0
+        meson test -C "$1" --no-rebuild --print-errorlogs >"$1/dev.test.log" 2>&1 || status=$?
+        echo "$status" >"$1/dev.test.status"
+}
+
+# unit_count NAME DIRECTORY
+unit_count() {
+        local log=$2/dev.test.log ok=0 bad=0 skip=0 status
+        status=$(cat "$2/dev.test.status")
         ok=$(meson_count Ok "$log") skip=$(meson_count Skipped "$log")
         bad=$(($(meson_count Fail "$log") + $(meson_count Timeout "$log") + $(meson_count 'Unexpected Pass' "$log")))
         [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
@@ -69,6 +76,13 @@ test_unit() {
                 ok=$((ok + bad)) bad=0
         fi
         record "unit: $1" "$ok" "$bad" "$skip"
+}
+
+# test_unit NAME DIRECTORY
+test_unit() {
+        part "unit tests: $1"
+        unit_run "$2"
+        unit_count "$1" "$2"
 }
 
 # An attribute of the testsuite element that pytest writes; 0 when there is none.
@@ -163,6 +177,47 @@ runners_end() {
         python_count "runners" build
 }
 
+# What talks to servers as users do: the SDK, the programs that move in (one of them with its own package), the adapters with the frameworks they are for, by the Python
+# that has those. Beside other tests, too, when the engines stand that some of them want. What they leave behind, the tests find that they run beside.
+clients_begin() {
+        (
+                export GLOVEBOX_TEST_BESIDE=1
+                until [ -z "${GLOVEBOX_TEST_ENGINES:-}" ] || [ -e build/dev.engines.over ]; do sleep 1; done
+                python_run "Python SDK" build tests/sdk >build/dev.sdk.log 2>&1
+                until [ -e build/dev.venv.over ]; do sleep 1; done
+                [ ! -f build/venv-interpreter/packages ] || export GLOVEBOX_OPEN_INTERPRETER=$PWD/build/venv-interpreter/bin/python
+                python_run "compat" build tests/compat >build/dev.compat.log 2>&1
+                [ ! -x build/venv-adapters/bin/pytest ] ||
+                        python=$PWD/build/venv-adapters/bin/python python_run "adapters" build --confcutdir=tests/adapters tests/adapters >build/dev.adapters.log 2>&1
+        ) &
+        clients=$!
+}
+
+clients_end() {
+        part "Python SDK"
+        wait "$clients"
+        cat build/dev.sdk.log
+        python_count "Python SDK" build
+        part "compat"
+        [ -x build/venv-adapters/bin/pytest ] && [ -f build/venv-interpreter/packages ] || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
+        cat build/dev.compat.log
+        python_count "compat" build
+        part "adapters"
+        if [ -x build/venv-adapters/bin/pytest ]; then
+                cat build/dev.adapters.log
+                python_count "adapters" build
+        else
+                echo "skipped: the frameworks are not installed: $(tail -n 3 build/dev.venv.log)"
+                record "adapters" 0 0 1
+        fi
+}
+
+# The unit tests with sanitizers, beside tests that mostly wait for engines.
+sanitized_begin() {
+        ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=$ubsan_options unit_run build-asan &
+        sanitized=$!
+}
+
 # The library in a Python that has no sanitizer of its own: the library's must come first, and Python's leaks do not count.
 test_sessions_sanitized() {
         ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
@@ -171,11 +226,15 @@ test_sessions_sanitized() {
 
 # The engines for the suites that need some: only root can have them. Where they are not installed the tests skip and say so.
 engines_begin() {
+        rm -f build/dev.engines.over
         [ "$(id -u)" -eq 0 ] || return 0
         GLOVEBOX_TEST_ENGINES=$(mktemp -d /var/tmp/gb-engines.XXXXXX)
         export GLOVEBOX_TEST_ENGINES
         trap engines_end EXIT
-        GLOVEBOX="$PWD/build/src/cli/glovebox" "$python" tests/engines.py start "$GLOVEBOX_TEST_ENGINES" >build/dev.engines.log 2>&1 &
+        {
+                GLOVEBOX="$PWD/build/src/cli/glovebox" "$python" tests/engines.py start "$GLOVEBOX_TEST_ENGINES"
+                : >build/dev.engines.over
+        } >build/dev.engines.log 2>&1 &
         engines=$!
 }
 
@@ -188,30 +247,12 @@ engines_end() {
 
 # Packages of others that ours is tried with, from PyPI. They are fetched while the builds and the first tests run.
 others_begin() {
+        rm -f build/dev.venv.over
         {
                 venv_need adapters pytest smolagents langchain-core openai-agents pydantic-ai-slim
                 venv_need interpreter open-interpreter
+                : >build/dev.venv.over
         } >build/dev.venv.log 2>&1 &
-        others=$!
-}
-
-# The adapters with the frameworks they are for, by the Python that has those.
-test_adapters() {
-        if [ -x build/venv-adapters/bin/pytest ]; then
-                python=$PWD/build/venv-adapters/bin/python test_python "adapters" build --confcutdir=tests/adapters tests/adapters
-        else
-                part "adapters"
-                echo "skipped: the frameworks are not installed: $(tail -n 3 build/dev.venv.log)"
-                record "adapters" 0 0 1
-        fi
-}
-
-# The programs that move in; one of them with its own package.
-test_compat() {
-        wait "$others" || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
-        [ ! -f build/venv-interpreter/packages ] || export GLOVEBOX_OPEN_INTERPRETER=$PWD/build/venv-interpreter/bin/python
-        test_python "compat" build tests/compat
-        test_adapters
 }
 
 # soak NAME ARGUMENTS: ./dev soak is the long version of each.
@@ -255,20 +296,25 @@ builds_begin
 test_unit gcc build
 
 runners_begin
+clients_begin
 test_python "end to end" build tests/e2e
 runners_end
-test_python "Python SDK" build tests/sdk
+clients_end
 wait "$builds"
 test_build layers || true
 test_python "attacks" build tests/escape
+asan=false
+! test_build asan || asan=true
+! $asan || sanitized_begin
 test_python "conformance" build tests/conformance
-test_compat
 test_soak
 test_examples
 
-if test_build asan; then
-        export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-        test_unit sanitizers build-asan
+if $asan; then
+        part "unit tests: sanitizers"
+        wait "$sanitized"
+        unit_count sanitizers build-asan
+        export ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=$ubsan_options
         # Where no cgroup counts memory it is limited by address space, and a sanitizer wants terabytes of that:
         # so only as somebody who has cgroups.
         if build-asan/src/cli/glovebox run --quiet -c pass </dev/null 2>/dev/null; then

@@ -182,8 +182,9 @@ def test_a_background_process_lives_with_the_session_and_dies_with_it(backend):
     with backend.session() as session:
         session.run(f"import subprocess\np = subprocess.Popen(['sh', '-c', 'while :; do date +%N > /tmp/beat; sleep 0.05; done; : {marker}'], start_new_session=True)")
         wait = "import time, os\nend = time.monotonic() + 10\nwhile not os.path.exists('/tmp/beat') and time.monotonic() < end: time.sleep(0.02)\n"
-        first = session.value(wait + "time.sleep(0.1); open('/tmp/beat').read()")
-        assert session.value("time.sleep(0.2); open('/tmp/beat').read()") != first, "it does not go on between runs"
+        beat = "def beat():\n    while not (text := open('/tmp/beat').read()): pass  # it is just being written\n    return text\n"
+        first = session.value(wait + beat + "time.sleep(0.1); beat()")
+        assert session.value("time.sleep(0.2); beat()") != first, "it does not go on between runs"
         assert backend.name == "runsc" or backend.processes_with(marker), "the marker finds nothing"
     assert wait_until(lambda: not backend.processes_with(marker), 3), "it outlives the session"
 

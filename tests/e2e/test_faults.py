@@ -303,7 +303,7 @@ def with_open_body(server):
     return plain, plain.recv(4096)
 
 
-FEW = 74  # descriptors: enough for a server, and for some of what it does
+FEW = 80  # descriptors: enough for a server, and for some of what it does
 
 
 def limited(n, **options):
