@@ -177,11 +177,12 @@ runners_end() {
         python_count "runners" build
 }
 
-# What talks to servers as users do: the SDK, the programs that move in (one of them with its own package), the adapters with the frameworks they are for, by the Python
+# What waits most, or talks to servers as users do: the network with an allowlist, the SDK, the programs that move in (one of them with its own package), the adapters with the frameworks they are for, by the Python
 # that has those. Beside other tests, too, when the engines stand that some of them want. What they leave behind, the tests find that they run beside.
 clients_begin() {
         (
                 export GLOVEBOX_TEST_BESIDE=1
+                python_run "network" build tests/e2e/test_network*.py tests/e2e/test_cli_net.py >build/dev.network.log 2>&1
                 until [ -z "${GLOVEBOX_TEST_ENGINES:-}" ] || [ -e build/dev.engines.over ]; do sleep 1; done
                 python_run "Python SDK" build tests/sdk >build/dev.sdk.log 2>&1
                 until [ -e build/dev.venv.over ]; do sleep 1; done
@@ -194,8 +195,11 @@ clients_begin() {
 }
 
 clients_end() {
-        part "Python SDK"
+        part "network"
         wait "$clients"
+        cat build/dev.network.log
+        python_count "network" build
+        part "Python SDK"
         cat build/dev.sdk.log
         python_count "Python SDK" build
         part "compat"
@@ -297,7 +301,7 @@ test_unit gcc build
 
 runners_begin
 clients_begin
-test_python "end to end" build tests/e2e
+test_python "end to end" build tests/e2e --ignore-glob='*/test_network*' --ignore-glob='*/test_cli_net*'
 runners_end
 clients_end
 wait "$builds"
