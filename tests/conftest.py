@@ -393,7 +393,7 @@ def snapshot():
 def nothing_left_at_the_end(binary):
     before = snapshot()
     yield
-    left = {} if os.environ.get("GLOVEBOX_TEST_BESIDE") else leftovers(before)  # beside another suite, which sees what both have left
+    left = leftovers(before)
     assert not left, f"left behind by the suite: {left}"
 
 

@@ -31,10 +31,11 @@ build_in() {
 build_gcc() { build_in build gcc -Dtests="$(build_have_cmocka)"; }
 build_release() { build_in build-release gcc -Dbuildtype=release -Dtests=false; }
 build_layers() { build_in build-layers gcc -Dtest_layers=true -Dtests=false; }
-build_asan() { build_in build-asan gcc -Db_sanitize=address,undefined -Db_lundef=false; }
+# Less optimized than others: they are built for what is found, in each run of the tests.
+build_asan() { build_in build-asan gcc -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1; }
 build_fuzz() { build_in build-fuzz clang -Dfuzz=true -Dtests=false -Db_lundef=false; }
 # Any warning is an error in these two. (clang would warn about meson's -pie beside -static-pie.)
-build_clang() { build_in build-clang clang -Dwerror=true -Dc_link_args=-Wno-unused-command-line-argument && build_quiet build-clang; }
+build_clang() { build_in build-clang clang -Dwerror=true -Doptimization=0 -Dc_link_args=-Wno-unused-command-line-argument && build_quiet build-clang; }
 build_strict() { build_in build-strict gcc -Dwerror=true && build_quiet build-strict; }
 
 # Warnings of the linker are no errors to it.

@@ -177,45 +177,6 @@ runners_end() {
         python_count "runners" build
 }
 
-# What waits most, or talks to servers as users do: the network with an allowlist, the SDK, the programs that move in (one of them with its own package), the adapters with the frameworks they are for, by the Python
-# that has those. Beside other tests, too, when the engines stand that some of them want. What they leave behind, the tests find that they run beside.
-clients_begin() {
-        (
-                export GLOVEBOX_TEST_BESIDE=1
-                python_run "network" build tests/e2e/test_network*.py tests/e2e/test_cli_net.py >build/dev.network.log 2>&1
-                until [ -z "${GLOVEBOX_TEST_ENGINES:-}" ] || [ -e build/dev.engines.over ]; do sleep 1; done
-                python_run "Python SDK" build tests/sdk >build/dev.sdk.log 2>&1
-                until [ -e build/dev.venv.over ]; do sleep 1; done
-                [ ! -f build/venv-interpreter/packages ] || export GLOVEBOX_OPEN_INTERPRETER=$PWD/build/venv-interpreter/bin/python
-                python_run "compat" build tests/compat >build/dev.compat.log 2>&1
-                [ ! -x build/venv-adapters/bin/pytest ] ||
-                        python=$PWD/build/venv-adapters/bin/python python_run "adapters" build --confcutdir=tests/adapters tests/adapters >build/dev.adapters.log 2>&1
-        ) &
-        clients=$!
-}
-
-clients_end() {
-        part "network"
-        wait "$clients"
-        cat build/dev.network.log
-        python_count "network" build
-        part "Python SDK"
-        cat build/dev.sdk.log
-        python_count "Python SDK" build
-        part "compat"
-        [ -x build/venv-adapters/bin/pytest ] && [ -f build/venv-interpreter/packages ] || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
-        cat build/dev.compat.log
-        python_count "compat" build
-        part "adapters"
-        if [ -x build/venv-adapters/bin/pytest ]; then
-                cat build/dev.adapters.log
-                python_count "adapters" build
-        else
-                echo "skipped: the frameworks are not installed: $(tail -n 3 build/dev.venv.log)"
-                record "adapters" 0 0 1
-        fi
-}
-
 # The unit tests with sanitizers, beside tests that mostly wait for engines.
 sanitized_begin() {
         ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=$ubsan_options unit_run build-asan &
@@ -230,15 +191,11 @@ test_sessions_sanitized() {
 
 # The engines for the suites that need some: only root can have them. Where they are not installed the tests skip and say so.
 engines_begin() {
-        rm -f build/dev.engines.over
         [ "$(id -u)" -eq 0 ] || return 0
         GLOVEBOX_TEST_ENGINES=$(mktemp -d /var/tmp/gb-engines.XXXXXX)
         export GLOVEBOX_TEST_ENGINES
         trap engines_end EXIT
-        {
-                GLOVEBOX="$PWD/build/src/cli/glovebox" "$python" tests/engines.py start "$GLOVEBOX_TEST_ENGINES"
-                : >build/dev.engines.over
-        } >build/dev.engines.log 2>&1 &
+        GLOVEBOX="$PWD/build/src/cli/glovebox" "$python" tests/engines.py start "$GLOVEBOX_TEST_ENGINES" >build/dev.engines.log 2>&1 &
         engines=$!
 }
 
@@ -251,12 +208,30 @@ engines_end() {
 
 # Packages of others that ours is tried with, from PyPI. They are fetched while the builds and the first tests run.
 others_begin() {
-        rm -f build/dev.venv.over
         {
                 venv_need adapters pytest smolagents langchain-core openai-agents pydantic-ai-slim
                 venv_need interpreter open-interpreter
-                : >build/dev.venv.over
         } >build/dev.venv.log 2>&1 &
+        others=$!
+}
+
+# The adapters with the frameworks they are for, by the Python that has those.
+test_adapters() {
+        if [ -x build/venv-adapters/bin/pytest ]; then
+                python=$PWD/build/venv-adapters/bin/python test_python "adapters" build --confcutdir=tests/adapters tests/adapters
+        else
+                part "adapters"
+                echo "skipped: the frameworks are not installed: $(tail -n 3 build/dev.venv.log)"
+                record "adapters" 0 0 1
+        fi
+}
+
+# The programs that move in; one of them with its own package.
+test_compat() {
+        wait "$others" || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
+        [ ! -f build/venv-interpreter/packages ] || export GLOVEBOX_OPEN_INTERPRETER=$PWD/build/venv-interpreter/bin/python
+        test_python "compat" build tests/compat
+        test_adapters
 }
 
 # soak NAME ARGUMENTS: ./dev soak is the long version of each.
@@ -268,9 +243,9 @@ soak() {
         record "soak: $name, short" $((1 - status)) "$status" 0
 }
 
-# Some hundred sessions leave nothing behind; nor does a server under load; and one that is killed says nothing wrong.
+# More than a hundred sessions leave nothing behind; nor does a server under load; and one that is killed says nothing wrong.
 test_soak() {
-        soak sessions --sessions 300 --alive 50
+        soak sessions --sessions 150 --alive 50
         soak server --minutes 0.3
         soak kills --points 10
 }
@@ -300,10 +275,9 @@ builds_begin
 test_unit gcc build
 
 runners_begin
-clients_begin
-test_python "end to end" build tests/e2e --ignore-glob='*/test_network*' --ignore-glob='*/test_cli_net*'
+test_python "end to end" build tests/e2e
 runners_end
-clients_end
+test_python "Python SDK" build tests/sdk
 wait "$builds"
 test_build layers || true
 test_python "attacks" build tests/escape
@@ -311,6 +285,7 @@ asan=false
 ! test_build asan || asan=true
 ! $asan || sanitized_begin
 test_python "conformance" build tests/conformance
+test_compat
 test_soak
 test_examples
 
