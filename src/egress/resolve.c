@@ -330,13 +330,20 @@ static struct question *question_new(const char *name, bool ipv6)
         return q;
 }
 
-static void ask(struct resolve *r, const char *name, bool ipv6)
+static struct question *question_find(const char *name, bool ipv6)
 {
         struct question *q;
 
         LIST_FOREACH(q, &resolver.questions, entry)
                 if (q->ipv6 == ipv6 && strcmp(q->name, name) == 0)
-                        break;
+                        return q;
+        return NULL;
+}
+
+static void ask(struct resolve *r, const char *name, bool ipv6)
+{
+        struct question *q = question_find(name, ipv6);
+
         if (!q)
                 q = question_new(name, ipv6);
         if (!q) {
