@@ -26,11 +26,6 @@ void forward_deadline(struct forward *f, uint64_t usec)
         evtimer_add(f->timer, &t);
 }
 
-static size_t waiting(struct bufferevent *b)
-{
-        return evbuffer_get_length(bufferevent_get_output(b));
-}
-
 enum http_step forward_feed(struct http_parser *p, struct evbuffer *in, const char **ret_piece, size_t *ret_piece_size, size_t *ret_used)
 {
         struct evbuffer_iovec v = {.iov_base = (void *)(uintptr_t) "", .iov_len = 0};
@@ -68,7 +63,7 @@ enum forward_step forward_end(struct forward *f)
         f->c->ending = true;
         forward_deadline(f, EGRESS_HEAD_USEC);
         bufferevent_setwatermark(f->c->client, EV_WRITE, 0, 0);
-        return waiting(f->c->client) == 0 ? linger(f) : FORWARD_WAIT;
+        return forward_waiting(f->c->client) == 0 ? linger(f) : FORWARD_WAIT;
 }
 
 enum forward_step forward_no_memory(struct forward *f)
@@ -232,7 +227,7 @@ static enum forward_step read_head(struct forward *f)
         size_t size, used;
 
         /* The answer before this one is still on its way. */
-        if (waiting(f->c->client) > EGRESS_BUFFER_BYTES)
+        if (forward_waiting(f->c->client) > EGRESS_BUFFER_BYTES)
                 return FORWARD_WAIT;
         if (evbuffer_get_length(in) == 0) {
                 if (!f->client_ended)
@@ -256,7 +251,7 @@ static enum forward_step read_body(struct forward *f)
         const char *piece;
         size_t size, used;
 
-        if (f->stage == FORWARD_ANSWER && f->up.events && waiting(f->up.events) > EGRESS_BUFFER_BYTES)
+        if (f->stage == FORWARD_ANSWER && f->up.events && forward_waiting(f->up.events) > EGRESS_BUFFER_BYTES)
                 return FORWARD_WAIT;
         enum http_step step = forward_feed(&f->request, in, &piece, &size, &used);
         enum forward_step r = FORWARD_MOVED;
@@ -347,7 +342,7 @@ static void on_client_sent(struct bufferevent *b, void *data)
 {
         struct forward *f = data;
 
-        if (f->stage == FORWARD_LAST && waiting(b) == 0)
+        if (f->stage == FORWARD_LAST && forward_waiting(b) == 0)
                 linger(f);
         else
                 forward_pump(f);

@@ -68,6 +68,12 @@ enum forward_step {
         FORWARD_GONE,  /* f is gone, or stopped: touch nothing */
 };
 
+/* Bytes that were written to it and are not sent yet. */
+static inline size_t forward_waiting(struct bufferevent *b)
+{
+        return evbuffer_get_length(bufferevent_get_output(b));
+}
+
 /* Does all that can be done now. f may be gone then. */
 void forward_pump(struct forward *f);
 void forward_deadline(struct forward *f, uint64_t usec);

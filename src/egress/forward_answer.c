@@ -11,14 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define HTTP_USUAL_PORT 80
-#define HTTPS_USUAL_PORT 443
-
-static size_t waiting(struct bufferevent *b)
-{
-        return evbuffer_get_length(bufferevent_get_output(b));
-}
-
 /* ---- the connection ---- */
 
 void upstream_close(struct forward *f)
@@ -48,7 +40,7 @@ static void on_event(struct bufferevent *b, short what, void *data)
         } else if ((what & BEV_EVENT_WRITING) && !f->has_fixed) {
                 /* It reads no more, but may have said why. */
                 f->up.deaf = true;
-                evbuffer_drain(bufferevent_get_output(b), waiting(b));
+                evbuffer_drain(bufferevent_get_output(b), forward_waiting(b));
         } else {
                 intercept_explain(b, f->up.problem, sizeof(f->up.problem));
                 f->up.ended = true;
@@ -283,7 +275,7 @@ enum forward_step upstream_read(struct forward *f)
                         upstream_close(f);
                 return FORWARD_WAIT;
         }
-        if (waiting(f->c->client) > EGRESS_BUFFER_BYTES)
+        if (forward_waiting(f->c->client) > EGRESS_BUFFER_BYTES)
                 return FORWARD_WAIT;
         enum http_step step = forward_feed(&f->answer, in, &piece, &size, &used);
         if (used > 0 && box_count(f->c->box, f->row, 0, used) < 0)

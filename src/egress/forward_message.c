@@ -7,9 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define HTTP_USUAL_PORT 80
-#define HTTPS_USUAL_PORT 443
-
 /* ---- what is asked ---- */
 
 /* The path of a request inside of TLS: every % has its two digits, as in an absolute target. */

@@ -9,6 +9,8 @@
 #include "egress/target.h"
 #include "http/message.h"
 
+#define HTTP_USUAL_PORT 80
+#define HTTPS_USUAL_PORT 443
 #define FORWARD_HEAD_MAX (192 * KIB) /* of a head that is sent: all that a client may say, and all headers of a rule */
 
 struct forward_refusal {
