@@ -18,8 +18,8 @@ allowed() {
         engine) echo "base policy guard backend/backend.h egress/client.h egress/ledger.h egress/protocol.h egress/rules.h egress/rules_write.h" ;;
         lib) echo "base kernel policy image guard backend engine glovebox" ;;
         http | journal | guard) echo "base" ;;
-        client) echo "base http" ;;
-        server) echo "base policy image guard engine backend/backend.h egress/ledger.h egress/rules.h http journal" ;;
+        client | mcp) echo "base http" ;;
+        server) echo "base policy image guard engine backend/backend.h egress/ledger.h egress/rules.h http journal mcp" ;;
         cli) echo "base kernel policy image guard backend engine glovebox client runner/probe.h" ;;
         *) echo "" ;;
         esac

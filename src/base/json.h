@@ -20,5 +20,7 @@ json_t *json_parse(const char *text, size_t size, size_t flags, json_error_t *wh
 /* Any value as json_dumps() prints it with JSON_COMPACT; flags: JSON_REAL_PRECISION(), or 0. NULL also when the value itself may be incomplete, since memory was lacking
  * when it was made. Takes NULL. */
 char *json_print(const json_t *value, size_t flags);
+/* A string, with U+FFFD in the place of what is not UTF-8. */
+json_t *json_readable(const void *bytes, size_t size);
 
 #endif

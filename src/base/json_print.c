@@ -5,6 +5,7 @@
 #include "base/json.h"
 
 #include "base/buffer.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -116,4 +117,17 @@ char *json_print(const json_t *value, size_t flags)
         if (json_lacked_memory() || r < 0)
                 return NULL;
         return TAKE_PTR(b.data);
+}
+
+json_t *json_readable(const void *bytes, size_t size)
+{
+        if (utf8_is_valid(bytes, size))
+                return json_stringn_nocheck(size > 0 ? bytes : "", size);
+
+        /* Each wrong byte becomes three. */
+        _cleanup_buffer_ struct buffer text = {0};
+        buffer_init(&text, size * 3);
+        if (utf8_replace(&text, bytes, size) < 0)
+                return NULL;
+        return json_stringn_nocheck(text.data, text.size);
 }

@@ -206,6 +206,34 @@
 #define STDIN_WAIT_USEC 10000000ULL       /* for an interactive run to take what was sent to it */
 #define STOP_RUNS_USEC 10000000ULL        /* for runs to end when the server does, after they were killed */
 
+/* MCP */
+#define MCP_CLIENTS_MAX 4096              /* clients that are known */
+#define MCP_TENANT_CLIENTS_MAX 512        /* of them, of one tenant; then the one that was silent for longest goes */
+#define MCP_CLIENT_IDLE_USEC 3600000000ULL /* a client that was silent for so long is forgotten, and its own session ended */
+#define MCP_SUBSCRIPTIONS_MAX 64          /* resources that one client wants to hear of */
+#define MCP_LOOK_USEC 1000000ULL          /* they are looked at this often */
+#define MCP_CALLS_MAX 64                  /* calls of one client at a time */
+#define MCP_STREAMS_MAX 64                /* answers of one client that are kept for who lost the connection */
+#define MCP_EVENTS_BYTES_MAX (16 * MIB)   /* of all of them */
+#define MCP_KEPT_BYTES_MAX (256 * MIB)    /* of those of all clients; then no more are kept */
+#define MCP_STREAM_KEPT_USEC 120000000ULL /* and for so long after their end */
+#define MCP_TEXT_BYTES_MAX (32 * KIB)     /* of each output, value or error in what a model reads; more is cut in the middle */
+#define MCP_MESSAGE_BYTES_MAX (8 * MIB)   /* of a message; pictures and files that do not fit are left out, and that is said */
+#define MCP_PICTURES_MAX 8                /* of one result */
+#define MCP_PICTURES_BYTES_MAX (4 * MIB)  /* of all of them, encoded */
+#define MCP_FILES_MAX 20                  /* links to changed files of one result */
+#define MCP_READ_BYTES_MAX (256 * KIB)    /* of a file that read_file gives at a time */
+#define MCP_RESOURCE_BYTES_MAX (4 * MIB)  /* of a resource that is read whole */
+#define MCP_WALK_ENTRIES_MAX 2000         /* files and directories that are looked at for a list */
+#define MCP_WALK_DEPTH_MAX 16             /* directories in each other */
+#define MCP_PAGE 500                      /* resources of one page */
+#define MCP_PROGRESS_USEC 100000ULL       /* between two pieces of output that are told */
+#define MCP_PROGRESS_BYTES_MAX 4096       /* of one of them */
+#define MCP_HEARTBEAT_USEC 5000000ULL     /* of silence, before a run is told to go on */
+#define MCP_TURN_USEC 600000000ULL        /* a call waits so long for one before it in the same interpreter */
+#define MCP_OPTIONS_BYTES_MAX (14 * KIB)  /* of the header Glovebox-Session */
+#define MCP_LINE_BYTES_MAX (24 * MIB)     /* a message on standard input */
+
 /* Names of what an engine has */
 #define RUNTIME_NAME_MAX 63               /* characters of a runtime's name */
 #define IMAGE_REFERENCE_MAX 255           /* characters of an image's name, with registry, tag or digest */

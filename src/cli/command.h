@@ -62,6 +62,8 @@ command_function command_session_ls;
 command_function command_session_show;
 command_function command_session_rm;
 command_function command_session_files;
+command_function command_mcp;
+command_function command_mcp_install;
 command_function command_image_build;
 command_function command_image_list;
 command_function command_image_rm;
@@ -77,7 +79,7 @@ command_function command_policy_check;
 command_function command_completion;
 command_function command_help;
 
-/* The row of a verb, or NULL. sub may be NULL: then the verb must have none. */
+/* The row of a verb, or NULL. sub: the word behind the verb, or NULL. A verb that also stands alone is found without one, and when sub is none of its own. */
 const struct command *command_find(const char *name, const char *sub);
 /* "policy show", into buf. */
 #define COMMAND_NAME_MAX 64

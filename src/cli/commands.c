@@ -88,6 +88,8 @@
 #include "cli/commands_service.h"
 #include "cli/commands_image.h"
 #include "cli/commands_guard.h"
+#include "cli/commands_mcp.h"
+#include "cli/commands_mcp_install.h"
 
 static const struct option run_options[] = {
         {.id = OPT_CODE, .letter = 'c', .value = VALUE_REQUIRED, .placeholder = "CODE",
@@ -372,6 +374,17 @@ const struct command commands[] = {
                         "new directory here. push SESSION DIRECTORY [PATH]: what is in a directory here into it. Links are not carried.",
          .options = SET(session_files_options, false), .words_max = WORDS_MANY, .completion = COMPLETE_WORDS,
          .words = "ls get put rm pull push", .examples = session_files_examples, .function = command_session_files},
+        {.name = "mcp", .usage = "", .summary = "give an agent a sandbox, over MCP",
+         .description = "Speaks the Model Context Protocol on standard input and output, for a client that starts it: tools that run Python, shell commands and other "
+                        "languages in a box, and files of its workspace. The work is done by a server: the one of --server, else one that listens at the default "
+                        "socket, else one of its own that ends with it. The flags say what the sessions of the client are like. It ends when standard input does.",
+         .options = SET(mcp_options, true), .examples = mcp_examples, .function = command_mcp},
+        {.name = "mcp", .sub = "install", .usage = "[CLIENT] [-- ARGS...]", .summary = "set up a client of MCP",
+         .description = "Prints what CLIENT has to be told to start 'glovebox mcp', and where that belongs; --write puts it into the client's file. What else is in the file "
+                        "stays as it is, and a copy of it is kept. Only plain JSON is changed: into a file with comments, TOML, YAML or a program it is to be pasted. "
+                        "Without CLIENT it lists those that it knows. What follows -- are flags for 'glovebox mcp'.",
+         .options = SET(mcp_install_options, false), .words_max = 1, .takes_rest = true, .completion = COMPLETE_WORDS, .words = INSTALL_WORDS,
+         .examples = mcp_install_examples, .function = command_mcp_install},
         {.name = "image", .sub = "build", .usage = "NAME", .summary = "build an image",
          .description = "Builds an image from what the installation has for NAME: a root file system for native runs (by mmdebstrap, from the package sources of this host), or "
                         "an image of an engine. What a native build has fetched is kept, so that one that was interrupted goes on from there; at its end the image is "
@@ -430,7 +443,7 @@ const struct command commands[] = {
         {.name = "help", .usage = "[VERB | exit-codes]", .summary = "explain a verb, or the exit statuses",
          .description = "Shows all about one verb; without one, the list of verbs.", .options = SET(help_options, false),
          .words_max = 2, .completion = COMPLETE_WORDS,
-         .words = "run repl doctor verify languages templates warm serve token audit ps stats top logs session image clean guard policy completion "
+         .words = "run repl doctor verify languages templates warm serve token audit ps stats top logs net session mcp image clean guard policy completion "
                   "exit-codes", .examples = help_examples,
          .function = command_help},
 };
@@ -438,12 +451,18 @@ const size_t n_commands = ARRAY_SIZE(commands);
 
 const struct command *command_find(const char *name, const char *sub)
 {
+        const struct command *alone = NULL;
+
         for (size_t i = 0; i < n_commands; i++) {
                 const struct command *c = &commands[i];
-                if (strcmp(c->name, name) == 0 && (!c->sub || (sub && strcmp(c->sub, sub) == 0)))
+                if (strcmp(c->name, name) != 0)
+                        continue;
+                if (c->sub && sub && strcmp(c->sub, sub) == 0)
                         return c;
+                if (!c->sub)
+                        alone = c;
         }
-        return NULL;
+        return alone;
 }
 
 const char *command_full_name(const struct command *c, char buf[static COMMAND_NAME_MAX])

@@ -105,7 +105,7 @@ static int add_names(struct buffer *out, const char *group)
 
         for (size_t i = 0; i < n_commands && r == 0; i++) {
                 const struct command *c = &commands[i];
-                if (group ? strcmp(c->name, group) != 0 : strcmp(c->name, last) == 0)
+                if (group ? !c->sub || strcmp(c->name, group) != 0 : strcmp(c->name, last) == 0)
                         continue;
                 r = buffer_printf(out, "%s ", group ? c->sub : c->name);
                 last = c->name;
@@ -151,10 +151,10 @@ static int write_bash(struct buffer *out)
                 r = add_groups(out, "        ", ") subs='", "' ;;\n");
         if (r == 0)
                 r = buffer_add_string(out, "        esac\n        if [[ $subs ]]; then\n"
-                                           "                if ((COMP_CWORD == 2)); then\n"
+                                           "                if ((COMP_CWORD == 2)) && [[ $cur != -* ]]; then\n"
                                            "                        mapfile -t COMPREPLY < <(compgen -W \"$subs\" -- \"$cur\")\n"
                                            "                        return\n                fi\n"
-                                           "                verb=\"$verb ${COMP_WORDS[2]}\"\n        fi\n"
+                                           "                [[ \" $subs\" == *\" ${COMP_WORDS[2]} \"* ]] && verb=\"$verb ${COMP_WORDS[2]}\"\n        fi\n"
                                            "        # What follows -- is for the program: files are the best guess.\n"
                                            "        for word in \"${COMP_WORDS[@]:2:COMP_CWORD-2}\"; do\n"
                                            "                if [[ $word == -- ]]; then\n"
@@ -254,11 +254,12 @@ static int write_zsh(struct buffer *out)
                 r = add_groups(out, "        ", ") subs='", "' ;;\n");
         if (r == 0)
                 r = buffer_add_string(out, "        esac\n        if [[ -n $subs ]]; then\n"
-                                           "                if ((CURRENT == 3)); then\n"
+                                           "                if ((CURRENT == 3)) && [[ $words[3] != -* ]]; then\n"
                                            "                        compadd -- ${=subs}\n"
                                            "                        return\n                fi\n"
-                                           "                verb=\"$verb $words[3]\"\n"
-                                           "                shift words; ((CURRENT--))\n        fi\n"
+                                           "                if [[ \" $subs\" == *\" $words[3] \"* ]]; then\n"
+                                           "                        verb=\"$verb $words[3]\"\n"
+                                           "                        shift words; ((CURRENT--))\n                fi\n        fi\n"
                                            "        shift words; ((CURRENT--))\n        case \"$verb\" in\n");
         for (size_t i = 0; i < n_commands && r == 0; i++)
                 r = add_zsh_command(out, &commands[i]);
@@ -291,11 +292,15 @@ static int add_fish_value(struct buffer *out, enum option_completion completion,
 
 static int add_fish_command(struct buffer *out, const struct command *c)
 {
-        char seen[2 * COMMAND_NAME_MAX];
+        char seen[8 * COMMAND_NAME_MAX];
         struct option o;
+        int n = snprintf(seen, sizeof(seen), "__fish_seen_subcommand_from %s%s%s", c->name,
+                         c->sub ? "; and __fish_seen_subcommand_from " : "", c->sub ? c->sub : "");
 
-        snprintf(seen, sizeof(seen), "__fish_seen_subcommand_from %s%s%s", c->name,
-                 c->sub ? "; and __fish_seen_subcommand_from " : "", c->sub ? c->sub : "");
+        /* A verb that also stands alone. */
+        for (size_t i = 0; i < n_commands && !c->sub && n < (int)sizeof(seen); i++)
+                if (commands[i].sub && strcmp(commands[i].name, c->name) == 0)
+                        n += snprintf(seen + n, sizeof(seen) - (size_t)n, "; and not __fish_seen_subcommand_from %s", commands[i].sub);
         int r = buffer_printf(out, "complete -c glovebox -n '%s' -f", seen);
         if (r == 0 && c->words_max > 0)
                 r = c->completion == COMPLETE_FILE       ? buffer_add_string(out, " -F")

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "cli/secrets.h"
 #include "cli/settings.h"
 #include "policy/network.h"
 
@@ -194,6 +195,82 @@ int request_policy(const struct option_set *set, const struct arguments *a, json
         if (r < 0 || !policy)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         *ret = TAKE_PTR(policy);
+        return 0;
+}
+
+/* ---- a session ---- */
+
+/* Options that are text of the request. */
+static const struct {
+        enum option_id id;
+        const char *key;
+        const char *time; /* the flag of one that is a time */
+} texts[] = {{OPT_TEMPLATE, "template", NULL},
+             {OPT_IDLE, "idle_timeout", "--idle"},
+             {OPT_LIFETIME, "max_lifetime", "--lifetime"},
+             {OPT_NAME, "name", NULL}};
+
+static int add_texts(json_t *body, const struct option_set *set, const struct arguments *a, gb_error *err)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(texts) && r == 0; i++) {
+                const char *value = arguments_get_or_env(set, a, texts[i].id);
+                /* Without a template every interpreter is started afresh. */
+                if (value && texts[i].id == OPT_TEMPLATE && strcmp(value, "none") == 0)
+                        r = json_object_set_new(body, texts[i].key, json_null()) < 0 ? -ENOMEM : 0;
+                else if (value && texts[i].time) {
+                        r = request_set_duration(body, texts[i].key, value, texts[i].time, err);
+                        if (r < 0)
+                                return r;
+                } else if (value)
+                        r = request_set_text(body, texts[i].key, value, strlen(value));
+        }
+        if (r == -EILSEQ)
+                return error_set(err, GB_E_USAGE, EILSEQ, "names are UTF-8");
+        return r < 0 ? error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory") : 0;
+}
+
+/* A directory of this host: the server does not know where we are. */
+static int add_workspace(json_t *body, const char *directory, gb_error *err)
+{
+        _cleanup_free_ char *path = realpath(directory, NULL);
+        json_t *value = json_object();
+        struct stat st;
+
+        if (!path || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
+                int errnum = path ? ENOTDIR : errno;
+                json_decref(value);
+                return error_set(err, GB_E_NOT_FOUND, errnum, "--workspace %s: %s", quote(directory).text, strerror(errnum));
+        }
+        int r = json_object_set_new(body, "workspace", value) < 0 ? -ENOMEM : request_set_text(value, "path", path, strlen(path));
+        if (r == -EILSEQ)
+                return error_set(err, GB_E_USAGE, EILSEQ, "--workspace: the path must be UTF-8");
+        return r < 0 ? error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory") : 0;
+}
+
+int request_session(const struct option_set *set, const struct arguments *a, json_t **ret, gb_error *err)
+{
+        _cleanup_json_ json_t *body = json_object(), *policy = NULL;
+        const char *workspace = arguments_get_or_env(set, a, OPT_WORKSPACE);
+
+        int r = body ? request_policy(set, a, &policy, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        if (r == 0)
+                r = add_texts(body, set, a, err);
+        if (r == 0 && workspace)
+                r = add_workspace(body, workspace, err);
+        if (r < 0)
+                return r;
+        if (arguments_has(a, OPT_KEPT))
+                r |= json_object_set_new(body, "workspace", json_string("kept"));
+        if (json_object_size(policy) > 0)
+                r |= json_object_set(body, "policy", policy);
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        r = secrets_set_request(body, a, NULL, err);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(body);
         return 0;
 }
 

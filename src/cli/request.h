@@ -11,6 +11,9 @@
  * when nothing was. */
 int request_policy(const struct option_set *set, const struct arguments *a, json_t **ret, gb_error *err);
 
+/* The body of a request for a session: policy, template, times, workspace, secrets, as far as the verb has options for them. Empty when nothing was said. */
+int request_session(const struct option_set *set, const struct arguments *a, json_t **ret, gb_error *err);
+
 /* A string of the request. -EILSEQ when the bytes are not UTF-8, or hold a NUL, which cannot be said there. */
 int request_set_text(json_t *object, const char *key, const char *bytes, size_t size);
 /* The same for any bytes: text, or {"base64": ...}. */

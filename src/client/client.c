@@ -89,6 +89,8 @@ static int write_head(struct client *c, const struct client_request *q)
                 r = buffer_printf(&c->head, "Authorization: Bearer %s\r\n", c->token);
         if (r == 0 && q->upgrade)
                 r = buffer_printf(&c->head, "Connection: Upgrade\r\nUpgrade: %s\r\n", q->upgrade);
+        if (r == 0 && q->headers)
+                r = buffer_add_string(&c->head, q->headers);
         if (r == 0 && q->type)
                 r = buffer_printf(&c->head, "Content-Type: %s\r\n", q->type);
         /* A request that has no body says so where one could be. */
@@ -110,6 +112,7 @@ int client_start(struct client *c, const struct client_request *request, gb_erro
         c->response.foreign = c->foreign;
         c->body.size = c->taken = 0;
         c->request = *request;
+        c->request.headers = NULL; /* it is in the head, or nowhere */
         c->head_sent = c->body_sent = 0;
         c->sent_all = false;
         if (write_head(c, request) < 0)

@@ -22,6 +22,7 @@ struct client_request {
         const void *body;   /* borrowed until the answer has begun */
         size_t body_size;
         const char *upgrade; /* the protocol to switch to; NULL: none */
+        const char *headers; /* more fields, each "Name: value\r\n", as the caller has checked them; borrowed as long as the call; NULL: none */
         int body_fd;        /* with body NULL: body_size bytes of this file, from its beginning; borrowed as well */
 };
 

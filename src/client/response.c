@@ -85,6 +85,20 @@ static int take_type(struct response *r, const char *value)
         return 0;
 }
 
+/* It goes into the head of the next request as it is. */
+static int take_session(struct response *r, const char *value)
+{
+        size_t length = strlen(value);
+
+        if (length == 0 || length >= sizeof(r->session))
+                return refuse(r, "the id of its session is none");
+        for (const char *p = value; *p; p++)
+                if (*p <= ' ' || *p >= 0x7f)
+                        return refuse(r, "the id of its session is none");
+        memcpy(r->session, value, length + 1);
+        return 0;
+}
+
 static int take_retry(struct response *r, const char *value)
 {
         if (parse_count(value, &r->retry_after) < 0)
@@ -98,6 +112,7 @@ static const struct {
 } fields[] = {
         {"Content-Length", take_length}, {"Transfer-Encoding", take_encoding}, {"Connection", take_connection},
         {"Glovebox-Run", take_run},      {"Content-Type", take_type},          {"Retry-After", take_retry},
+        {"Mcp-Session-Id", take_session},
 };
 
 /* "Name: value", NUL-terminated. */

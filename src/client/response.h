@@ -13,6 +13,7 @@
 
 #define RESPONSE_ID_MAX 33   /* 32 hex digits, with the NUL */
 #define RESPONSE_TYPE_MAX 96
+#define RESPONSE_SESSION_MAX 129
 
 enum response_stage { RESPONSE_HEAD, RESPONSE_BODY, RESPONSE_DONE };
 
@@ -31,6 +32,7 @@ struct response {
         uint64_t size;     /* of the whole body, where the head says so */
         char run[RESPONSE_ID_MAX];          /* Glovebox-Run; empty: not there */
         char type[RESPONSE_TYPE_MAX];       /* Content-Type, without its parameters */
+        char session[RESPONSE_SESSION_MAX]; /* Mcp-Session-Id: visible ASCII; empty: not there */
         uint64_t retry_after;               /* seconds; 0: not there */
 
         struct buffer head; /* as far as it has come */

@@ -111,6 +111,13 @@ static void await_end(int fd)
                 ;
 }
 
+static void await_nobody(int listener)
+{
+        int fd = accept(listener, NULL, NULL);
+
+        await_end(fd);
+}
+
 /* ---- the client's side ---- */
 
 static int ask(struct client *c, const char *method, const char *target, const char *body, gb_error *err)
@@ -147,6 +154,56 @@ static void test_connection_is_used_again(void **state)
         assert_string_equal(c.body.data, "ok");
         assert_int_equal(ask(&c, "POST", "/two", "12345", &err), 0);
         assert_string_equal(c.body.data, "ko");
+        finish(&c);
+}
+
+/* What the caller adds stands in the head once, and not in that of the next request. */
+static void look_for_fields(int listener)
+{
+        static const char *const wanted[] = {"\r\nA: one\r\nB: two\r\n", NULL};
+        int fd = accept(listener, NULL, NULL);
+
+        for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+                char buf[4096] = "";
+                size_t used = 0;
+                while (!strstr(buf, "\r\n\r\n")) {
+                        ssize_t n = read(fd, buf + used, sizeof(buf) - 1 - used);
+                        require(n > 0);
+                        used += (size_t)n;
+                        buf[used] = '\0';
+                }
+                require(wanted[i] ? strstr(buf, wanted[i]) != NULL : !strstr(buf, "\r\nA:"));
+                say(fd, ANSWER "ok");
+        }
+        await_end(fd);
+}
+
+static void test_more_fields(void **state)
+{
+        struct client_request request = {.method = "GET", .target = "/", .headers = "A: one\r\nB: two\r\n", .body_fd = -1};
+        struct client c;
+        gb_error err = {0};
+
+        start(look_for_fields, &c);
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(client_start(&c, &request, &err), 0);
+                assert_int_equal(client_wait(&c, CLIENT_WHOLE, monotonic_usec() + PATIENCE_USEC, -1, &err), 0);
+                request.headers = NULL;
+        }
+        finish(&c);
+}
+
+static void test_fields_that_do_not_fit(void **state)
+{
+        static char large[CLIENT_HEAD_BYTES_MAX + 1];
+        struct client_request request = {.method = "GET", .target = "/", .headers = large, .body_fd = -1};
+        struct client c;
+        gb_error err = {0};
+
+        memset(large, 'x', sizeof(large) - 1);
+        start(await_nobody, &c);
+        assert_int_equal(client_start(&c, &request, &err), -E2BIG);
+        assert_int_equal(err.code, GB_E_LIMIT);
         finish(&c);
 }
 
@@ -350,6 +407,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_connection_is_used_again),
+                cmocka_unit_test(test_more_fields),
+                cmocka_unit_test(test_fields_that_do_not_fit),
                 cmocka_unit_test(test_a_connection_that_was_closed_meanwhile),
                 cmocka_unit_test(test_an_answer_before_the_request_was_sent),
                 cmocka_unit_test(test_an_answer_that_is_cut_off),

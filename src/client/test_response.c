@@ -85,7 +85,7 @@ static void test_bodies(void **state)
 static void test_fields(void **state)
 {
         static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 7\r\nContent-Type: application/json; charset=utf-8\r\n"
-                                   "GLOVEBOX-RUN: 0123456789abcdef0123456789abcdef\r\nContent-Length: 0\r\n\r\n";
+                                   "GLOVEBOX-RUN: 0123456789abcdef0123456789abcdef\r\nmcp-session-id: a~1!\r\nContent-Length: 0\r\n\r\n";
         struct response r;
         struct buffer body;
         size_t taken;
@@ -96,6 +96,7 @@ static void test_fields(void **state)
         assert_int_equal(r.retry_after, 7);
         assert_string_equal(r.type, "application/json");
         assert_string_equal(r.run, "0123456789abcdef0123456789abcdef");
+        assert_string_equal(r.session, "a~1!");
         response_done(&r);
         buffer_done(&body);
 }
@@ -133,6 +134,9 @@ static void test_heads_that_are_none(void **state)
         refuse("\n" OK "\r\n", "control character");
         refuse(OK "A: \x01\r\n\r\n", "control character");
         refuse(OK "Glovebox-Run: ../../etc/passwd\r\n\r\n", "id of its run");
+        refuse(OK "Mcp-Session-Id: \r\n\r\n", "id of its session");
+        refuse(OK "Mcp-Session-Id: a b\r\n\r\n", "id of its session");
+        refuse(OK "Mcp-Session-Id: \xc3\xa4\r\n\r\n", "id of its session");
 }
 
 static void test_lengths_that_are_none(void **state)

@@ -268,6 +268,8 @@ static int run(struct context *c, const struct context_request *q, struct exec *
         memcpy(result->context, c->id, sizeof(result->context));
         result->controls = s->controls;
         notice_death(c);
+        if (q->ours && !c->program)
+                return error_set(err, GB_E_LOST, ESRCH, "context %s has no interpreter now", c->id);
         result->state_restarted = !c->program && c->lost;
         int r = c->program ? 0 : start_program(c, err);
         if (r < 0)
@@ -323,14 +325,16 @@ int context_run(struct context *c, const struct context_request *q, struct resul
                 .session = c->session, .language = c->language, .io = &c->io, .channel = &c->channel, .chunk = c->chunk,
                 .interrupt_fd = c->interrupt_fd, .cancel_fd = q->cancel_fd, .code = q->code, .code_size = q->code_size, .result = result,
                 .stdin_fd = q->stdin_fd >= 0 && pump_may_read(q->stdin_fd) ? q->stdin_fd : -1, .callbacks = &q->callbacks,
-                .keep_output = q->keep_output, .asked_usec = asked_usec, .timeout_usec = q->timeout_usec, .pump = PUMP_INIT, .pump_child = -1,
+                .keep_output = q->keep_output, .ours = q->ours, .asked_usec = asked_usec, .timeout_usec = q->timeout_usec, .pump = PUMP_INIT, .pump_child = -1,
         };
         r = result ? check_request(c, q, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         struct beginning beginning = {.exec = &x, .err = err};
         struct watch_subject subject = {
                 .language = c->language, .code = q->code, .code_size = q->code_size, .stdin_fd = x.stdin_fd, .meanwhile = begin_exec, .data = &beginning,
         };
-        if (r == 0)
+        if (r == 0 && q->ours)
+                begin_exec(&beginning);
+        else if (r == 0)
                 r = watch_before(c->session->watch, &subject, result, err);
         bool blocked = r == 1;
         if (r == 0)
@@ -343,7 +347,7 @@ int context_run(struct context *c, const struct context_request *q, struct resul
                 say_blocked(c, result);
                 r = 0;
         }
-        finish(c, r == 0 && !blocked);
+        finish(c, r == 0 && !blocked && !q->ours);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(result);

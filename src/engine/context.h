@@ -22,6 +22,8 @@ struct context_request {
         int stdin_fd;     /* -1: empty */
         int cancel_fd;    /* an eventfd: 1st count interrupts, 2nd kills; -1: none */
         bool keep_output; /* the result holds stdout and stderr, capped by output_limit */
+        bool ours;        /* the code is no caller's, but a question of our own: the guard does not look at it, it does not count, and it starts no interpreter
+                           * (GB_E_LOST when there is none) */
         uint64_t timeout_usec; /* up to the policy's timeout_max; 0: the policy's */
         struct session_callbacks callbacks;
 };

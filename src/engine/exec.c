@@ -35,6 +35,9 @@
 /* The same for a script that has printed nothing yet: what its interpreter does before the first line of the code
  * takes a millisecond. */
 #define SCRIPT_BEGIN_USEC 20000ULL
+/* What is printed between two runs waits in its pipe for the next. A question of our own leaves it there, unless the answer does not come: an
+ * interpreter whose pipe is full may have to write first. */
+#define OURS_PATIENCE_USEC 500000ULL
 /* Reads of what a dead interpreter has left in its channel; more than its socket holds. */
 #define LAST_READS_MAX 16
 
@@ -171,10 +174,15 @@ static size_t read_output(struct exec *x, enum run_stream stream, size_t want)
         return used;
 }
 
+static bool reads_output(const struct exec *x)
+{
+        return !x->ours || monotonic_usec() >= x->asked_usec + OURS_PATIENCE_USEC;
+}
+
 /* Reads what the pipes hold now, and not what comes meanwhile: others in the box may go on writing. */
 static void drain_outputs(struct exec *x)
 {
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2 && reads_output(x); i++) {
                 enum run_stream stream = i == 0 ? RUN_STDOUT : RUN_STDERR;
                 int fd = i == 0 ? x->io->out : x->io->err, held = 0;
                 if (fd < 0 || ioctl(fd, FIONREAD, &held) < 0)
@@ -331,7 +339,7 @@ static void take_session_event(struct exec *x)
 static void fill_slots(const struct exec *x, struct pollfd p[static SLOT_COUNT])
 {
         const struct backend *b = x->session->backend;
-        bool listen = x->channel && !x->channel->broken && x->closed_usec == 0;
+        bool listen = x->channel && !x->channel->broken && x->closed_usec == 0, reads = reads_output(x);
         short sending = listen && channel_has_to_send(x->channel) ? POLLOUT : 0, input_events = POLLIN;
         int input = -1;
 
@@ -340,8 +348,8 @@ static void fill_slots(const struct exec *x, struct pollfd p[static SLOT_COUNT])
         else if (x->pump.target >= 0)
                 input = pump_wait_for(&x->pump, &input_events);
         p[SLOT_CONTROL] = (struct pollfd){listen ? x->io->control : -1, POLLIN | sending, 0};
-        p[SLOT_OUT] = (struct pollfd){x->io->out, POLLIN, 0};
-        p[SLOT_ERR] = (struct pollfd){x->io->err, POLLIN, 0};
+        p[SLOT_OUT] = (struct pollfd){reads ? x->io->out : -1, POLLIN, 0};
+        p[SLOT_ERR] = (struct pollfd){reads ? x->io->err : -1, POLLIN, 0};
         p[SLOT_PROGRAM] = (struct pollfd){b->program_event_fd(x->program), POLLIN, 0};
         p[SLOT_SESSION] = (struct pollfd){b->session_event_fd(x->session->box), POLLIN, 0};
         p[SLOT_INTERRUPT] = (struct pollfd){x->interrupt_fd, POLLIN, 0};
@@ -417,6 +425,7 @@ static struct timespec time_left(const struct exec *x)
                 x->stopped ? 0 : x->closed_usec,
                 x->stopped ? 0 : x->sample_usec,
                 x->outlet.pause_usec,
+                reads_output(x) ? 0 : x->asked_usec + OURS_PATIENCE_USEC,
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(times); i++)

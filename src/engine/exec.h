@@ -16,6 +16,7 @@ struct exec {
         struct backend_program *program;
         struct program_io *io;
         struct channel *channel; /* NULL: a program that runs to its end */
+        bool ours;               /* a question (context.h), no run: what is printed stays for the next one, and what is sent meanwhile is no run's */
         bool script;             /* the channel only hands over the code; then it is as without one */
         char *chunk;             /* OUTPUT_CHUNK_BYTES */
         int interrupt_fd, cancel_fd;

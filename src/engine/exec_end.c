@@ -42,7 +42,7 @@ int exec_init(struct exec *x, gb_error *err)
         int r = check_timeout(x, err);
         if (r == 0)
                 r = session_usage(x->session, &x->before, err);
-        if (r == 0 && network_run_begin(&x->network, x->session->network) < 0)
+        if (r == 0 && network_run_begin(&x->network, x->ours ? NULL : x->session->network) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         return r;
 }

@@ -4,13 +4,13 @@
 
 #include "backend/backend.h"
 #include "base/buffer.h"
+#include "base/json.h"
 #include "egress/ledger.h"
 #include "engine/frame.h"
 #include "engine/verdict.h"
 #include "guard/code.h"
 #include "policy/control.h"
 
-#include <jansson.h>
 
 #define ID_DIGITS 32         /* of a run's and of a session's id: 128 random bits in hex */
 #define CONTEXT_ID_MAX 24    /* a number as text, with its NUL */
@@ -111,7 +111,5 @@ json_t *result_error_to_json(const struct result_error *e);
 
 /* {"data": text} for UTF-8, {"data_base64": ...} otherwise; used by events too. */
 int json_set_bytes(json_t *object, const char *key, const void *bytes, size_t size);
-/* A string, with U+FFFD in the place of what is not UTF-8. */
-json_t *json_readable(const void *bytes, size_t size);
 
 #endif

@@ -3,12 +3,12 @@
  * The result as JSON. Whatever goes in, valid UTF-8 comes out: the program's output is lossless
  * by way of base64, and other text (a path of the host may be any bytes) is made readable. */
 #include "base/base64.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "engine/network.h"
 #include "engine/result.h"
 #include "engine/result_values.h"
 #include "policy/network.h"
-#include "base/json.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,19 +22,6 @@
 static json_t *json_uint(uint64_t n)
 {
         return json_integer((json_int_t)MIN(n, (uint64_t)INT64_MAX));
-}
-
-json_t *json_readable(const void *bytes, size_t size)
-{
-        if (utf8_is_valid(bytes, size))
-                return json_stringn_nocheck(size > 0 ? bytes : "", size);
-
-        /* Each wrong byte becomes three. */
-        _cleanup_buffer_ struct buffer text = {0};
-        buffer_init(&text, size * 3);
-        if (utf8_replace(&text, bytes, size) < 0)
-                return NULL;
-        return json_stringn_nocheck(text.data, text.size);
 }
 
 static json_t *json_text(const char *text)

@@ -37,20 +37,26 @@ uint64_t live_wall_usec(void)
         return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+void live_cond_init(pthread_cond_t *c)
+{
+        pthread_condattr_t monotonic;
+
+        pthread_condattr_init(&monotonic);
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_cond_init(c, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+}
+
 int live_new(struct server *server, struct live **ret, gb_error *err)
 {
         struct live *l = calloc(1, sizeof(*l));
-        pthread_condattr_t monotonic;
 
         if (!l)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         l->server = server;
         l->epoll = l->wake = -1;
         pthread_mutex_init(&l->lock, NULL);
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&l->changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
+        live_cond_init(&l->changed);
         int r = admission_new(&server->config, &l->admission, err);
         if (r == 0)
                 r = openings_new(0, &l->openings, err);

@@ -66,6 +66,7 @@ struct live_session {
         unsigned runs_active;
         uint64_t runs_total;
         struct live_context contexts[CONTEXTS_MAX];
+        pthread_cond_t freed; /* CLOCK_MONOTONIC: a context does not run anything any more */
         char (*defaults)[CONTEXT_ID_MAX]; /* by the language's place in its table; empty: none yet */
 
         _Atomic uint64_t output_bytes; /* of all its runs */
@@ -150,6 +151,8 @@ int live_sessions(struct live *l, const char *tenant, bool one_shot, struct live
  * GB_E_CONFLICT when somebody does. */
 int live_context_get(struct live_session *s, const char *id, const struct language *language, bool run, struct context **ret, gb_error *err);
 void live_context_put(struct live_session *s, struct context *c, bool run);
+/* Waits until nobody runs anything in the default one of the language, or it is so late. What comes then may be faster all the same. */
+void live_context_wait(struct live_session *s, const struct language *language, uint64_t until_usec);
 /* A new one; to be given back as well. */
 int live_context_open(struct live_session *s, const struct language *language, struct context **ret, gb_error *err);
 /* The id of the default one of a language, under the session's lock; empty: there was none yet. NULL: there is no such language. */
@@ -194,6 +197,8 @@ void live_unwatch(struct live *l, uint64_t watch);
 void live_end_later(struct live_run *r, const struct journal_end *end);
 
 uint64_t live_wall_usec(void); /* since 1970 */
+/* One whose waits end by CLOCK_MONOTONIC. */
+void live_cond_init(pthread_cond_t *c);
 
 struct live_counts {
         uint64_t sessions, runs, memory_bytes;

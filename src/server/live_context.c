@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 static struct live_context *find(struct live_session *s, const char *id)
 {
@@ -116,7 +117,20 @@ void live_context_put(struct live_session *s, struct context *c, bool run)
         if (use) {
                 use->users--;
                 use->running &= !run;
+                pthread_cond_broadcast(&s->freed);
         }
+        pthread_mutex_unlock(&s->lock);
+}
+
+void live_context_wait(struct live_session *s, const struct language *language, uint64_t until_usec)
+{
+        struct timespec until = {.tv_sec = (time_t)(until_usec / 1000000), .tv_nsec = (long)(until_usec % 1000000) * 1000};
+        const char *by_default = live_context_default(s, language->name);
+        const struct live_context *use;
+
+        pthread_mutex_lock(&s->lock);
+        while (!s->ended && (use = find(s, by_default)) && use->running && pthread_cond_timedwait(&s->freed, &s->lock, &until) == 0)
+                ;
         pthread_mutex_unlock(&s->lock);
 }
 

@@ -34,7 +34,6 @@ static void run_free(struct live_run *r)
 static struct live_run *run_alloc(struct live *l, const char *tenant)
 {
         struct live_run *r = calloc(1, sizeof(*r));
-        pthread_condattr_t monotonic;
 
         if (!r)
                 return NULL;
@@ -45,10 +44,7 @@ static struct live_run *run_alloc(struct live *l, const char *tenant)
         r->later = calloc(1, sizeof(*r->later));
         strcpy(r->tenant, tenant);
         pthread_mutex_init(&r->lock, NULL);
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&r->changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
+        live_cond_init(&r->changed);
         if (r->later && r->cancel_fd >= 0 && result_make_id(r->id) == 0)
                 return r;
         run_free(r);

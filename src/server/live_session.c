@@ -50,6 +50,7 @@ static void fill(struct live_session *s, struct live *l, const struct live_sessi
         s->references = 2; /* the table's and the caller's */
         strcpy(s->tenant, q->caller->tenant);
         pthread_mutex_init(&s->lock, NULL);
+        live_cond_init(&s->freed);
 }
 
 /* What it can take of the host's memory: a private workspace is memory, too, and files that are put there from outside are not
@@ -121,6 +122,7 @@ void session_free(struct live_session *s)
         free(s->name);
         free(s->defaults);
         json_decref(s->metadata);
+        pthread_cond_destroy(&s->freed);
         pthread_mutex_destroy(&s->lock);
         free(s);
 }

@@ -226,14 +226,10 @@ static int load_error(json_error_t *why, gb_error *err)
 static int load(const char *bytes, size_t size, json_t **ret, gb_error *err)
 {
         json_error_t why;
-        json_t *json = json_parse(bytes, size, JSON_REJECT_DUPLICATES, &why);
+        json_t *json = json_parse(bytes, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 
         if (!json)
                 return load_error(&why, err);
-        if (!json_is_object(json)) {
-                json_decref(json);
-                return error_set(err, GB_E_USAGE, EINVAL, "the body is not a JSON object");
-        }
         *ret = json;
         return 0;
 }
@@ -276,12 +272,25 @@ void request_forget_body(struct request *r)
 
 int request_json(struct request *r, bool may_be_empty, json_t **ret, gb_error *err)
 {
+        _cleanup_json_ json_t *value = NULL;
+
+        if (r->body.size == 0 && may_be_empty)
+                value = json_object();
+        if (r->body.size == 0 && may_be_empty && !value)
+                return error_set(err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for the body");
+        int k = value ? 0 : request_json_value(r, &value, err);
+        if (k < 0)
+                return k;
+        if (!json_is_object(value))
+                return error_set(err, GB_E_USAGE, EINVAL, "the body is not a JSON object");
+        *ret = TAKE_PTR(value);
+        return 0;
+}
+
+int request_json_value(struct request *r, json_t **ret, gb_error *err)
+{
         struct body *body = &r->body;
 
-        if (body->size == 0 && may_be_empty) {
-                *ret = json_object();
-                return *ret ? 0 : error_set(err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for the body");
-        }
         if (body->size == 0)
                 return error_set(err, GB_E_USAGE, EINVAL, "there is no body; this reads a JSON object");
         int k = check_type(r, err);

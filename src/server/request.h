@@ -65,6 +65,8 @@ int request_query_bool(const struct request *r, const char *name, bool *ret, gb_
 
 /* The body as a JSON object: content type, UTF-8, depth (JSON_DEPTH_MAX), no key twice. An empty body is an empty object when that is allowed. */
 int request_json(struct request *r, bool may_be_empty, json_t **ret, gb_error *err);
+/* The same for a body that may be any JSON value. */
+int request_json_value(struct request *r, json_t **ret, gb_error *err);
 
 /* What was in the body is not needed any more: it is wiped, and has no size. */
 void request_forget_body(struct request *r);

@@ -39,6 +39,10 @@ const struct route routes[] = {
 
         {"POST", "/v1/guard/check", SCOPE_RUN, 0, api_guard_check},
 
+        {"POST", "/mcp", SCOPE_RUN, ROUTE_STREAMS, api_mcp_post},
+        {"GET", "/mcp", SCOPE_RUN, ROUTE_STREAMS, api_mcp_get},
+        {"DELETE", "/mcp", SCOPE_RUN, ROUTE_DRAINING, api_mcp_delete},
+
         {"GET", "/v1/stats", SCOPE_READ, ROUTE_STREAMS | ROUTE_DRAINING, api_stats},
         {"GET", "/v1/info", 0, ROUTE_DRAINING, api_info},
         {"GET", "/v1/policies", SCOPE_READ, ROUTE_DRAINING, api_policies},

@@ -41,6 +41,7 @@ route_function api_session_run;                                                 
 route_function api_context_create, api_contexts_list, api_context_delete, api_context_restart, api_context_interrupt;       /* api_contexts.c */
 route_function api_files_list, api_file_get, api_file_put, api_file_delete, api_archive_get, api_archive_put;               /* api_files.c */
 route_function api_network_get, api_network_put;                                                                            /* api_network.c */
+route_function api_mcp_post, api_mcp_get, api_mcp_delete;                                                                   /* api_mcp.c */
 route_function api_guard_check;                                                                                             /* api_guard.c */
 route_function api_session_stats, api_run_stats, api_stats;                                                                 /* api_stats.c */
 route_function api_info, api_policies, api_templates, api_languages, api_doctor, api_openapi, api_health, api_ready;        /* api_about.c */

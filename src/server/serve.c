@@ -24,6 +24,7 @@
 #include "server/live.h"
 #include "server/log.h"
 #include "server/loop.h"
+#include "server/mcp.h"
 #include "server/metrics.h"
 #include "server/notify.h"
 #include "server/privilege.h"
@@ -177,6 +178,8 @@ static int make_parts(struct serve *s, gb_error *err)
                 log_scrub_by(scrubbing_line, server->scrubbing);
         if (r == 0)
                 r = live_new(server, &server->live, err);
+        if (r == 0)
+                r = mcp_new(server, &server->mcp, err);
         if (r == 0)
                 r = workers_new(server->config.threads, &server->workers, err);
         if (r == 0)
@@ -501,6 +504,7 @@ void serve_done(struct serve *s)
         workers_free(TAKE_PTR(server->workers));
         serve_leave_loop(s);
         loop_free(TAKE_PTR(server->loop));
+        mcp_free(TAKE_PTR(server->mcp));
         live_free(TAKE_PTR(server->live));
         metrics_free(TAKE_PTR(server->metrics));
         reader_forget();

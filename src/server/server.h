@@ -18,6 +18,7 @@ struct metrics; /* metrics.h */
 struct loop;    /* loop.h */
 struct workers; /* workers.h */
 struct scrubbing; /* scrubbing.h */
+struct mcp;     /* mcp.h */
 
 enum server_state { SERVER_STARTING, SERVER_READY, SERVER_DRAINING };
 
@@ -34,6 +35,7 @@ struct server {
         struct loop *loop;
         struct workers *workers;
         struct scrubbing *scrubbing;
+        struct mcp *mcp;
         _Atomic int state; /* enum server_state */
         _Atomic bool degraded; /* ready, but what dies now cannot be started anew: /readyz says so */
         uint64_t started_usec; /* since 1970 */

@@ -11,6 +11,7 @@
 #include "engine/network.h"
 #include "engine/session.h"
 #include "server/log.h"
+#include "server/mcp.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -76,6 +77,7 @@ static void *tidy(void *data)
                 if (r < 0 && !failed) /* once, and not each second */
                         log_warning("journal", "the journal cannot be tidied: %s", err.message);
                 failed = r < 0;
+                mcp_tidy(u->server->mcp);
                 restarts = tell_restarts(restarts);
         }
         return NULL;

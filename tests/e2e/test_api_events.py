@@ -191,6 +191,7 @@ def test_wrong_parameters(server, ended):
     assert server.get(f"{path}?from=1", headers={"Last-Event-ID": "3", "Accept": "application/json"}).json["events"][0]["seq"] == 1
 
 
+@pytest.mark.waits
 def test_a_stream_that_is_silent_says_that_it_is_there(server):
     with server.post("/v1/runs", {"code": "import time; time.sleep(17)"}, stream=NDJSON) as stream:
         events = list(stream)

@@ -264,6 +264,7 @@ def test_kept_workspace(keeping_server):
     assert stat.S_IMODE(info.st_mode) == 0o644 and info.st_uid == os.stat(place["path"]).st_uid
 
 
+@pytest.mark.waits
 def test_who_reads_slowly_keeps_no_workspace(files_server):
     """An open file keeps all the memory of a workspace whose session has ended, and which nobody counts any more: it is cut after a while."""
     space = Workspace(files_server, policy={"disk_limit": "64m"})

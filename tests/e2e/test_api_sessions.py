@@ -161,6 +161,7 @@ def is_gone(server, session):
     return server.get(f"/v1/sessions/{session}").status == 404
 
 
+@pytest.mark.waits
 def test_idle(short):
     session = short.session()
     marker = stay(short, session)
@@ -176,6 +177,7 @@ def test_idle(short):
     wait_for(lambda: short.used()["sessions"] == 0)
 
 
+@pytest.mark.waits
 def test_use_keeps_it(short):
     session = short.session()
     for _ in range(8):
@@ -187,6 +189,7 @@ def test_use_keeps_it(short):
     short.delete(f"/v1/sessions/{session}").expect(204)
 
 
+@pytest.mark.waits
 def test_lifetime_ends_it_whatever_happens(short):
     session = short.session(max_lifetime=2, idle_timeout=60)
     run = short.post(f"/v1/sessions/{session}/runs", {"code": "print('on', flush=True)\nimport time; time.sleep(60)", "detach": True}).json["id"]

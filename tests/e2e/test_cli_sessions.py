@@ -303,6 +303,7 @@ def test_a_server_that_dies_leaves_no_half_file(own_box, way):
     assert not part.exists()
 
 
+@pytest.mark.waits
 def test_a_server_that_hangs_is_told_of(own_box):
     with Service(own_box) as service:
         os.kill(service.process.pid, signal.SIGSTOP)

@@ -103,6 +103,7 @@ def test_rubbish(ask, scratch, text):
     assert checks["engine"]["state"] == "info" and result.returncode == 0 and "\x1b" not in checks["engine"]["found"]
 
 
+@pytest.mark.waits
 def test_an_engine_that_hangs(ask, scratch):
     with listening(scratch / "e.sock", lambda request: None) as host:
         start = time.monotonic()

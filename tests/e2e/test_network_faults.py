@@ -15,6 +15,7 @@ from internet import CLIENT, SILENCE, Late, Names, answers, internet, net_box, n
 GUARD_MODE = "off"
 
 
+@pytest.mark.waits
 def test_deadlines(internet, one_net_box):
     """All at once, since each of them is a matter of waiting. What else the box asks for is served meanwhile."""
     internet.site("good.example.com", tls=False)
@@ -66,6 +67,7 @@ report(found)
     assert decisions["dead.example.com"] == "unresolved" and decisions["hole.example.com"] == "unreached" and decisions["unknown.example.com"] == "unresolved", decisions
 
 
+@pytest.mark.waits
 def test_all_names_are_dead(internet, net_server):
     """The resolver does not answer any more, then it does: nothing has to be started again. Addresses need none."""
     site = internet.site("a.example.com", tls=False)
@@ -106,6 +108,7 @@ def test_truncated_answers(internet, one_net_box):
     assert few == 200 and set(many) <= {403, 502} and trap.caught == [], (few, many)
 
 
+@pytest.mark.waits
 def test_dead_nameserver(internet, one_net_box):
     """The first one of two is silent: it is left alone after that, and not asked for each name anew."""
     site = internet.site("a.example.com", tls=False)

@@ -127,6 +127,7 @@ def tool():
 POLICY = "trust_levels: {}\ntimeout: 2s\ntimeout_max: 3s\nmem_limit: 128m\ndisk_limit: 4m\ninode_limit: 500\nnetwork_mode: allowlist\nnetwork_allow: ['*.invalid']\n"
 
 
+@pytest.mark.waits
 def test_the_server_does_what_it_says(tool, binary):
     """Thousands of requests made from the description, good ones and bad ones: no failure of ours, and each answer is as described."""
     with Server(tcp=True, policy=POLICY) as server:

@@ -364,6 +364,7 @@ def test_ctrl_c_comes_once(server):
     assert result.out == b"1\n"
 
 
+@pytest.mark.waits
 def test_ctrl_c_in_vain(server):
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(30)"
     result, took = interrupt(server, code, server.environ)

@@ -25,7 +25,7 @@ ORIGINS = ["null", "NULL", "", "*", "http://attacker.test", "http://attacker.tes
            "https://pages.example.com.attacker.test", "http://pages.example.com", "https://pages.example.com:444", "https://xpages.example.com", "https://pages.example.com/", "HTTPS://PAGES.EXAMPLE.COM", "https://pages.example.com https://attacker.test",
            "https://pages.example.com, https://attacker.test", "https://pages.example.com\x09", "http://local\u0068ost:{port}x", "\u00e9"]
 
-PATHS = [("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"), ("GET", "/v1/info"), ("GET", "/metrics"), ("POST", "/v1/runs"), ("DELETE", "/v1/sessions/" + "0" * 32), ("GET", "/nothing"), ("BREW", "/v1/runs"), ("GET", "/%zz"), ("OPTIONS", "/v1/runs")]
+PATHS = [("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"), ("GET", "/v1/info"), ("GET", "/metrics"), ("POST", "/v1/runs"), ("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("DELETE", "/v1/sessions/" + "0" * 32), ("GET", "/nothing"), ("BREW", "/v1/runs"), ("GET", "/%zz"), ("OPTIONS", "/v1/runs")]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What glovebox says itself of a run, to a model: how it ended, and what else is worth knowing. None of it is taken from what the program says, but for names of
+ * hosts, which are quoted. The sentences of a result are written for who has a command line; here they are made fit for who has tools. */
+#ifndef MCP_CONTENT_WORDS_H
+#define MCP_CONTENT_WORDS_H
+
+#include "base/buffer.h"
+#include "base/json.h"
+
+#include <stdbool.h>
+
+/* The verdict's kind; "lost" for what is none. Never NULL, and static. */
+const char *content_kind(const json_t *result);
+/* 0 when it is not known. */
+double content_duration_ms(const json_t *result);
+
+/* How it ended: one line, without its end. 0, -ENOMEM or -EFBIG. */
+int content_add_message(struct buffer *out, const json_t *result);
+
+/* Sentences, with a cap on all of them. */
+struct content_notes {
+        json_t *list; /* of strings */
+        size_t used_bytes;
+};
+/* One line each, whatever is in there; what is beyond the cap is dropped. 0 or -ENOMEM. */
+int content_note(struct content_notes *n, const char *format, ...) _printf_(2, 3);
+/* What the result has to tell besides: variables, findings of the guard, its own notes, refused hosts, secrets. */
+int content_note_result(struct content_notes *n, const json_t *result);
+
+/* Says of an item of `content` that it carries what a stranger has made, for clients that treat it in another way. 0, or -1: out of memory. content.c */
+int content_set_untrusted(json_t *item);
+
+#endif
