@@ -265,7 +265,7 @@ static bool turn(struct bridge *b, uint64_t until)
                 int r = input_read(&b->input, STDIN_FILENO);
                 if (r < 0) {
                         message_print(MESSAGE_ERROR, "cannot read standard input: %s", strerror(-r));
-                        b->input.ended = true;
+                        b->input.ended = b->input.failed = true;
                 }
         }
         return b->out.error == 0;
@@ -446,5 +446,8 @@ int command_mcp(const struct command *command, const struct arguments *arguments
                 message_print(MESSAGE_PLAIN, "glovebox mcp speaks MCP on standard input; 'glovebox mcp install' prints the configuration for your client");
         run_loop(&b);
         end(&b);
-        return 0;
+        /* That nobody reads any more is an end like another. */
+        if (b.out.error < 0 && b.out.error != -EPIPE)
+                message_print(MESSAGE_ERROR, "cannot write to standard output: %s", strerror(-b.out.error));
+        return b.input.failed || (b.out.error < 0 && b.out.error != -EPIPE) ? error_exit_status(GB_E_INTERNAL) : 0;
 }

@@ -49,7 +49,7 @@ struct input {
         struct buffer bytes;
         size_t begin, looked; /* of the next line; where the search for its end goes on */
         bool too_long;        /* the line is skipped up to its end */
-        bool ended;
+        bool ended, failed;   /* failed: it could not be read any more */
 };
 
 void input_init(struct input *in);

@@ -2,6 +2,7 @@
 #include "cli/mcp.h"
 
 #include "base/limits.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,6 +10,9 @@
 #include <string.h>
 
 #define WHY_MAX 1024
+#define ID_SHOWN_MAX 512
+#define UTF8_REPLACED_MAX 3 /* bytes for one that is none */
+#define FORGOTTEN "the server had forgotten this client: its session is a new one, without the variables and files of before"
 #define INITIALIZED "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"
 
 /* ---- lines to the client ---- */
@@ -29,19 +33,34 @@ static int write_json(struct bridge *b, const json_t *value)
         return text ? write_line(b, text, strlen(text)) : -ENOMEM;
 }
 
+/* Without memory: somebody waits for an answer all the same. */
+static void say_no_memory(struct bridge *b, const json_t *id)
+{
+        char name[ID_SHOWN_MAX], line[ID_SHOWN_MAX + 128];
+        size_t n = id ? json_dumpb(id, name, sizeof(name), JSON_ENCODE_ANY) : 0;
+        bool known = n > 0 && n < sizeof(name);
+
+        int size = snprintf(line, sizeof(line), "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"error\":{\"code\":%d,\"message\":\"out of memory\"}}",
+                            known ? (int)n : (int)strlen("null"), known ? name : "null", MCP_INTERNAL);
+        (void)write_line(b, line, (size_t)size);
+}
+
 void answer_error(struct bridge *b, json_t *id, int code, const char *format, ...)
 {
+        _cleanup_buffer_ struct buffer readable;
         char text[WHY_MAX];
         va_list ap;
 
         va_start(ap, format);
         (void)vsnprintf(text, sizeof(text), format, ap);
         va_end(ap);
-        /* A message that is no UTF-8, or no memory: the client is told that much. */
-        _cleanup_json_ json_t *error = json_pack("{s:i, s:s}", "code", code, "message", text);
+        /* It may have been cut within a character. */
+        buffer_init(&readable, UTF8_REPLACED_MAX * sizeof(text));
+        int r = utf8_replace(&readable, text, strlen(text));
+        _cleanup_json_ json_t *error = r == 0 ? json_pack("{s:i, s:s}", "code", code, "message", readable.data ? readable.data : "") : NULL;
         _cleanup_json_ json_t *answer = error ? json_pack("{s:s, s:O?, s:O}", "jsonrpc", "2.0", "id", id, "error", error) : NULL;
-        if (write_json(b, answer) < 0)
-                message_print(MESSAGE_ERROR, "an answer could not be written: %s", text);
+        if (!answer || write_json(b, answer) == -ENOMEM)
+                say_no_memory(b, id);
 }
 
 /* As it came, unless it has more than one line. */
@@ -80,9 +99,9 @@ static struct call *say(struct bridge *b, enum call_kind kind, const char *text,
 
 bool answer_shake_hands(struct bridge *b)
 {
-        b->handshake = HANDSHAKE_LOST;
         if (answer_shakes_hands(b))
                 return true;
+        b->handshake = HANDSHAKE_LOST;
         return b->initialize && say(b, CALL_HANDSHAKE, b->initialize, b->initialize_size);
 }
 
@@ -145,9 +164,13 @@ static void after_handshake(struct bridge *b, struct call *c)
                 answer_no_handshake(b, "its answer to that is not understood");
 }
 
-/* Who waited for it is sent again. */
+/* Who waited for it is sent again. The client's user hears of it: what was there before is not there any more. */
 static void after_initialized(struct bridge *b)
 {
+        _cleanup_json_ json_t *news = json_pack("{s:s, s:s, s:{s:s, s:s, s:s}}", "jsonrpc", "2.0", "method", "notifications/message", "params",
+                                                "level", "warning", "logger", "glovebox", "data", FORGOTTEN);
+
+        (void)write_json(b, news);
         for (struct call *c = b->calls; c; c = c->next)
                 if (c->state == CALL_WAITS) {
                         c->repeated = true;
@@ -164,6 +187,12 @@ static bool is_response(const json_t *value)
 {
         return json_object_get(value, "jsonrpc") && !json_object_get(value, "method") &&
                (json_object_get(value, "result") || json_is_integer(json_object_get(json_object_get(value, "error"), "code")));
+}
+
+/* One without an id is an error of what the server could not read. */
+static bool is_for(const struct call *c, const json_t *id)
+{
+        return !id || json_is_null(id) || json_equal(id, c->message.id);
 }
 
 static int take_response(struct bridge *b, struct call *c, json_t *answer, const char *text, size_t size)
@@ -189,6 +218,8 @@ int answer_take(struct bridge *b, struct call *c, const char *text, size_t size)
 
         if (!json_is_object(value))
                 return value || json_error_code(&where) != json_error_out_of_memory ? -EBADMSG : -ENOMEM;
+        if (is_response(value) && c->kind == CALL_REQUEST && !is_for(c, json_object_get(value, "id")))
+                return -EBADMSG;
         if (is_response(value) && c->kind != CALL_LISTEN)
                 return take_response(b, c, value, text, size);
         /* A notification of the server. Of our own handshake there is none that the client wants. */
@@ -207,7 +238,7 @@ static void on_forgotten(struct bridge *b, struct call *c)
                         return;
                 }
                 if (!answer_shakes_hands(b))
-                        message_print(MESSAGE_WARNING, "the server has forgotten this client and its session; it is introduced again");
+                        message_print(MESSAGE_WARNING, FORGOTTEN);
                 if (!answer_shake_hands(b))
                         answer_no_handshake(b, "out of memory");
                 return;
@@ -269,7 +300,7 @@ void answer_body(struct bridge *b, struct call *c)
                 on_refused(b, c, answer);
                 return;
         }
-        if (take_response(b, c, answer, text, size) < 0)
-                message_print(MESSAGE_ERROR, "an answer could not be written");
+        if (take_response(b, c, answer, text, size) == -ENOMEM && c->kind == CALL_REQUEST)
+                say_no_memory(b, c->message.id);
         c->state = CALL_OVER;
 }

@@ -204,11 +204,18 @@ static void fail_broken(struct bridge *b, struct call *c)
         call_fail(b, c, why);
 }
 
+/* Whether the rest of its answer can be fetched. Ids of events are those of a session: in another one they would be somebody else's. */
+static bool can_resume(const struct bridge *b, const struct call *c)
+{
+        return c->events.id[0] && !c->message.version && !message_is(&c->message, "initialize") && c->kind != CALL_HANDSHAKE &&
+               b->handshake == HANDSHAKE_DONE && strcmp(c->session, b->session) == 0;
+}
+
 /* The connection is gone, or could not be made, and the answer is not there. */
 static void on_broken(struct bridge *b, struct call *c)
 {
         uint64_t pause = PAUSE_USEC << MIN(c->tries, 10U);
-        bool unsent = c->why.code == GB_E_UNAVAILABLE && !c->sent;
+        bool unsent = c->why.code == GB_E_UNAVAILABLE && !c->sent, resumes = can_resume(b, c);
 
         if (c->answered || c->silent || c->kind == CALL_FORGET) {
                 c->state = CALL_OVER;
@@ -220,8 +227,8 @@ static void on_broken(struct bridge *b, struct call *c)
                 pause_call(c, MIN(usec, (uint64_t)LISTEN_PAUSE_MAX_USEC));
                 return;
         }
-        if ((unsent || c->events.id[0]) && c->tries++ < TRIES_MAX) {
-                pause_call(c, c->events.id[0] ? MAX(c->events.retry_usec, pause) : pause);
+        if ((unsent || resumes) && c->tries++ < TRIES_MAX) {
+                pause_call(c, resumes ? MAX(c->events.retry_usec, pause) : pause);
                 return;
         }
         if (b->is_private) {
@@ -352,8 +359,8 @@ void call_look(struct bridge *b, struct call *c, uint64_t now)
 {
         if (call_time(c) > now)
                 return;
-        if (c->state == CALL_PAUSES && c->lost)
-                fail_broken(b, c);
+        if (c->state == CALL_PAUSES && (c->lost || (c->events.id[0] && c->kind != CALL_LISTEN && !can_resume(b, c))))
+                fail_broken(b, c); /* there may have been another handshake meanwhile */
         else if (c->state == CALL_PAUSES)
                 call_begin(b, c);
         else

@@ -451,14 +451,6 @@ static int add_facts(struct making *m)
         return r == 0 ? 0 : -ENOMEM;
 }
 
-/* Which controls were weaker is the same at each run, and the operator's to know: the structured content has it. */
-static bool is_for_model(const char *note)
-{
-        static const char words[] = "the control ";
-
-        return strncmp(note, words, strlen(words)) != 0;
-}
-
 static int add_lines(struct buffer *text, const json_t *notes)
 {
         const json_t *note;
@@ -466,7 +458,7 @@ static int add_lines(struct buffer *text, const json_t *notes)
         int r = 0;
 
         json_array_foreach(notes, i, note)
-                if (r == 0 && is_for_model(json_string_value(note)))
+                if (r == 0)
                         r = buffer_printf(text, "%s\n", json_string_value(note));
         return r;
 }

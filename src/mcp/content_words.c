@@ -249,6 +249,14 @@ static int note_guard(struct content_notes *n, const json_t *result)
         return r;
 }
 
+/* Which controls were weaker is the same at each run, and the operator's to know: the API has it, and so has session_info. */
+static bool is_for_model(const char *note)
+{
+        static const char words[] = "the control ";
+
+        return strncmp(note, words, strlen(words)) != 0;
+}
+
 static int note_notes(struct content_notes *n, const json_t *result)
 {
         const json_t *note;
@@ -256,7 +264,7 @@ static int note_notes(struct content_notes *n, const json_t *result)
         int r = 0;
 
         json_array_foreach(json_object_get(result, "notes"), i, note)
-                if (r == 0 && json_is_string(note))
+                if (r == 0 && json_is_string(note) && is_for_model(json_string_value(note)))
                         r = note_text(n, json_string_value(note), json_string_length(note));
         return r;
 }

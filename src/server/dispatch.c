@@ -148,7 +148,7 @@ static void allow_origin(struct request *r, const char *origin)
         if (!origin)
                 return;
         (void)reply_header(r, "Access-Control-Allow-Origin", "%s", origin);
-        (void)reply_header(r, "Access-Control-Expose-Headers", "Glovebox-Run, Idempotency-Replayed, Location, Retry-After");
+        (void)reply_header(r, "Access-Control-Expose-Headers", "Glovebox-Run, Idempotency-Replayed, Location, Mcp-Session-Id, Retry-After");
         (void)reply_header(r, "Vary", "Origin");
 }
 
@@ -162,7 +162,8 @@ static void answer_preflight(struct connection *c)
         struct request *r = begin(c);
 
         (void)reply_header(r, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
-        (void)reply_header(r, "Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Idempotency-Key, Last-Event-ID");
+        (void)reply_header(r, "Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Idempotency-Key, Last-Event-ID, "
+                           "Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Glovebox-Session, Glovebox-Client");
         (void)reply_header(r, "Access-Control-Max-Age", "600");
         reply_empty(r, 204);
         finish(r);

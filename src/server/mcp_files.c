@@ -112,7 +112,7 @@ int mcp_tool_write_file(struct mcp_call *c, const json_t *arguments, json_t **re
         if (r == 0)
                 r = put(s, &files, target.path, &content, &error);
         if (r < 0)
-                return mcp_target_failed(c, s, target.path, &error, ret, err);
+                return mcp_target_failed(c, s, &target, arguments, &error, ret, err);
         mcp_session_touched(c, s);
         return written(s, target.path, content.size, note, ret, err);
 }
@@ -261,6 +261,6 @@ int mcp_tool_list_files(struct mcp_call *c, const json_t *arguments, json_t **re
         if (r == 0)
                 r = files_list_page(&files, target.path, after, fitting(target.path, (size_t)limit), &l, &error);
         if (r < 0)
-                return mcp_target_failed(c, s, target.path, &error, ret, err);
+                return mcp_target_failed(c, s, &target, arguments, &error, ret, err);
         return listed(s, target.path, l, note, ret, err);
 }

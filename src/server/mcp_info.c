@@ -139,6 +139,21 @@ static int set_files(json_t *o, struct live_session *s, json_t *notes)
         return r;
 }
 
+/* What is enforced in part only. It is the same in all of its runs, so it is told here and not with each of them. */
+static int note_controls(json_t *notes, const json_t *controls)
+{
+        const json_t *control;
+        size_t i;
+        int r = 0;
+
+        json_array_foreach(controls, i, control) {
+                const char *state = json_string_value(json_object_get(control, "state")), *how = json_string_value(json_object_get(control, "how"));
+                if (state && strcmp(state, "weaker") == 0)
+                        r |= json_array_append_new(notes, json_sprintf("The control %s is weaker: %s.", json_string_value(json_object_get(control, "name")), how ? how : ""));
+        }
+        return r;
+}
+
 /* What the API says of it, too. */
 static int copy_key(json_t *o, const json_t *from, const char *key)
 {
@@ -165,6 +180,7 @@ static json_t *info_to_json(const struct mcp_call *c, struct live_session *s, co
         r |= set_variables(o, c, s, notes);
         r |= json_object_set_new(o, "languages", languages_to_json(s));
         r |= set_files(o, s, notes);
+        r |= note_controls(notes, json_object_get(shown, "controls"));
         r |= json_object_set_new(o, "limits", limits_to_json(s, now));
         r |= json_object_set(o, "notes", notes);
         return r == 0 ? TAKE_PTR(o) : NULL;

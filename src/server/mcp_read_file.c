@@ -215,7 +215,7 @@ static int read_file(struct mcp_call *c, struct reading *g, const json_t *argume
         if (r == 0)
                 r = read_bytes(c, g, &files, &error);
         if (r < 0)
-                return mcp_target_failed(c, s, g->target.path, &error, ret, err);
+                return mcp_target_failed(c, s, &g->target, arguments, &error, ret, err);
         _cleanup_json_ json_t *names = json_object();
         if (!names || mcp_target_set_names(names, s, g->target.path) < 0)
                 return mcp_out_of_memory(err);
@@ -245,6 +245,6 @@ int mcp_tool_read_file(struct mcp_call *c, const json_t *arguments, json_t **ret
         gb_error error = {0};
 
         if (reading_parse(arguments, &g, &error) < 0)
-                return mcp_target_failed(c, NULL, g.target.path, &error, ret, err);
+                return mcp_target_failed(c, NULL, &g.target, arguments, &error, ret, err);
         return g.target.kind == RESOURCE_FILE ? read_file(c, &g, arguments, ret, err) : read_output(c, &g, ret, err);
 }

@@ -199,7 +199,8 @@ static void follow(struct mcp_call *c, struct live_run *run)
                         (void)journal_events(c->server->journal, run->id, f.next, FOLLOW_BYTES_MAX, take_event, &f, NULL);
                         if (monotonic_usec() - f.told_usec < MCP_PROGRESS_USEC)
                                 ended = wait_for(&f, false, MCP_PROGRESS_USEC);
-                        tell(&f);
+                        if (!ended)
+                                tell(&f);
                 }
                 if (mcp_is_cancelled(c))
                         stop(&f);

@@ -494,12 +494,16 @@ void mcp_stream_follow(struct request *r, struct mcp_client *c, const char *afte
         } else {
                 pthread_mutex_lock(&c->lock);
                 s = find(c, number);
-                bool there = s && place >= s->first;
-                if (there)
+                bool there = s && place >= s->first, over = there && s->done && place - s->first >= s->n;
+                if (there && !over)
                         s->readers++;
                 pthread_mutex_unlock(&c->lock);
                 if (!there) {
                         refuse(r, 400, RPC_INVALID, "the events behind that one are not kept any more");
+                        return;
+                }
+                if (over) {
+                        reply_empty(r, 204);
                         return;
                 }
                 follow_answer(r, c, s, place);

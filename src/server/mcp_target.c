@@ -52,10 +52,18 @@ int mcp_target_session(struct mcp_call *c, const struct resource_uri *target, co
         return r;
 }
 
-int mcp_target_failed(struct mcp_call *c, const struct live_session *s, const char *path, gb_error *error, json_t **ret, struct rpc_error *err)
+int mcp_target_failed(struct mcp_call *c, const struct live_session *s, const struct resource_uri *target, const json_t *arguments, gb_error *error, json_t **ret,
+                      struct rpc_error *err)
 {
-        file_error_scrub(s ? session_scrub(s->session) : NULL, path, error);
-        return mcp_tool_failed(c, s, error, ret, err);
+        _cleanup_live_session_ struct live_session *own = s ? NULL : mcp_session_own(c);
+        const struct live_session *whose = s ? s : own;
+        const struct scrub *scrub = whose ? session_scrub(whose->session) : NULL;
+        const char *given = json_string_value(json_object_get(arguments, "path"));
+
+        file_error_scrub(scrub, target->path, error);
+        if (given)
+                file_error_scrub(scrub, given, error);
+        return mcp_tool_failed(c, whose, error, ret, err);
 }
 
 int mcp_target_set_names(json_t *o, const struct live_session *s, const char *path)

@@ -13,8 +13,9 @@ int mcp_target_parse(const json_t *arguments, const char *fallback, struct resou
 /* The session of a file, as mcp_session_get() finds it, and its workspace. */
 int mcp_target_session(struct mcp_call *c, const struct resource_uri *target, const json_t *arguments, bool make, struct live_session **ret, struct files *ret_files,
                        const char **ret_note, gb_error *err);
-/* As mcp_tool_failed(), for an error that may quote the path. */
-int mcp_target_failed(struct mcp_call *c, const struct live_session *s, const char *path, gb_error *error, json_t **ret, struct rpc_error *err);
+/* As mcp_tool_failed(), for an error that may quote the path. s NULL: it did not get so far; the secrets are those of the client's own session. */
+int mcp_target_failed(struct mcp_call *c, const struct live_session *s, const struct resource_uri *target, const json_t *arguments, gb_error *error, json_t **ret,
+                      struct rpc_error *err);
 
 /* Sets session, path and uri. Nothing of a secret is in them: a URI of a path with one in it leads nowhere. 0, or -1: out of memory. */
 int mcp_target_set_names(json_t *o, const struct live_session *s, const char *path);

@@ -78,8 +78,6 @@ static void name_before(const char *name, char ret[static NAME_MAX + 1])
 
         memcpy(ret, name, size + 1);
         unsigned char last = (unsigned char)(ret[size - 1] - 1);
-        if (last == '/')
-                last--;
         ret[size - 1] = (char)last;
         if (last == '\0')
                 return;
@@ -185,9 +183,7 @@ static int add(struct mcp_client *c, char *uri, uint64_t state)
 
 static int check_client(struct mcp_call *c, struct rpc_error *err)
 {
-        if (c->client && c->era == MCP_HANDSHAKE)
-                return 0;
-        return rpc_fail(err, RPC_METHOD, "there is no method %s without a handshake", c->message.method);
+        return c->client ? 0 : rpc_fail(err, RPC_METHOD, "only a client that is known from one request to the next can be told of changes");
 }
 
 static int succeed(json_t **ret, struct rpc_error *err)

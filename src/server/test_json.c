@@ -74,7 +74,7 @@ static void test_refused(void **state)
                 size_t size;
                 const char *says;
         } rows[] = {
-                {TEXT("{"), "not JSON"}, {TEXT("[]"), "not a JSON object"}, {TEXT("1"), "not JSON"}, {TEXT("null"), "not JSON"}, {TEXT("{\"a\":1} x"), "not JSON"},
+                {TEXT("{"), "not JSON"}, {TEXT("[]"), "not a JSON object"}, {TEXT("1"), "not a JSON object"}, {TEXT("null"), "not a JSON object"}, {TEXT("{\"a\":1} x"), "not JSON"},
                 {TEXT("{'a':1}"), "not JSON"}, {TEXT("{\"a\":1,}"), "not JSON"}, {TEXT("{\"a\":NaN}"), "not JSON"}, {TEXT("{\"a\":01}"), "not JSON"},
                 {TEXT("{\"a\":1,\"a\":2}"), "twice"}, {TEXT("{\"b\":{\"a\":1,\"\\u0061\":2}}"), "twice"}, {TEXT("{\"a\":1e400}"), "too large"},
                 {TEXT("{\"a\":-1e400}"), "too large"}, {TEXT("{\"a\":99999999999999999999}"), "too large"}, {TEXT("{\"a\":\"\\u0000\"}"), "NUL"},

@@ -11,7 +11,7 @@ from conftest import BINARY, ROOT
 from sessions import libexec
 
 BUILD = BINARY.resolve().parents[2]
-VERBS = ["run", "repl", "doctor", "verify", "languages", "templates", "warm", "serve", "token", "audit", "ps", "stats", "top", "logs", "session", "image", "clean",
+VERBS = ["run", "repl", "doctor", "verify", "languages", "templates", "warm", "serve", "token", "audit", "ps", "stats", "top", "logs", "session", "image", "mcp", "clean",
          "guard", "policy", "completion", "help"]
 GROUPS = {"guard": ["check", "test", "list", "scrub"], "policy": ["show", "check"], "token": ["create", "list", "revoke"], "session": ["create", "exec", "ls", "show", "rm", "files"],
           "image": ["build", "list", "rm", "import", "export"]}
@@ -21,7 +21,7 @@ GROUPS = {"guard": ["check", "test", "list", "scrub"], "policy": ["show", "check
 def test_help(own_box, verb):
     a = own_box.call("help", verb)
     assert a.returncode == 0 and a.err == b"" and b"Usage: glovebox" in a.out
-    for sub in GROUPS.get(verb, [None]):
+    for sub in GROUPS.get(verb, [None, "install"] if verb == "mcp" else [None]):
         words = [verb, sub] if sub else [verb]
         b = own_box.call(*words, "--help")
         assert b.returncode == 0 and b"Usage: glovebox " + " ".join(words).encode() in b.out and b.err == b""

@@ -20,6 +20,7 @@ def test_kernel_objects(box, no_leaks):
     assert notes["watches"] <= 2000
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("how", ["unlinked", "locked"])
 @pytest.mark.parametrize("place", ["private", "host"])
 def test_hidden_bytes(box, how, place):

@@ -62,6 +62,7 @@ UNFINISHED = {
 }
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("what", UNFINISHED)
 def test_thousands_of_unfinished_heads(hasty, what):
     """Without a token. They get their time, and others are served before, meanwhile and after."""
@@ -77,6 +78,7 @@ def test_thousands_of_unfinished_heads(hasty, what):
                 assert read_all(peer).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.waits
 def test_a_byte_at_a_time(hasty):
     """A head or a body that always goes on, and never ends: it is the whole that has a deadline."""
     head = b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 1000
