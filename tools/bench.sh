@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/bench.sh run|sessions|server|backends|guard|egress [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
+# tools/bench.sh run|sessions|server|mcp|backends|guard|egress [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,6 +21,15 @@ sessions | server)
         packages_install python3-numpy python3-pandas python3-matplotlib python3-scipy python3-sklearn \
                 python3-jupyter-client python3-ipykernel
         ;;
+mcp)
+        # MCP's own Python package comes from PyPI; without it the benchmark says that its servers are absent.
+        packages_install python3-venv
+        # shellcheck source=tools/venv.sh
+        . tools/venv.sh
+        if VENV_DIR=build-release venv_need mcp mcp; then
+                export BENCH_MCP_PYTHON=$PWD/$venv/bin/python
+        fi
+        ;;
 backends) packages_install podman runsc mmdebstrap ;;
 guard)
         # The peer comes from PyPI; without it the benchmark says that it is absent.
@@ -33,6 +42,6 @@ guard)
         [ ! -x "$peers/bin/python" ] || export BENCH_PEER_PYTHON=$PWD/$peers/bin/python
         ;;
 egress) packages_install tinyproxy-bin openssl curl ninja-build ;; # not squid: its package would start a service; it takes part where it is
-*) die "bench: there is no benchmark '$which': run, sessions, server, backends, guard, egress" ;;
+*) die "bench: there is no benchmark '$which': run, sessions, server, mcp, backends, guard, egress" ;;
 esac
 exec "$python" "bench/$which.py" "$@"

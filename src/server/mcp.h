@@ -7,9 +7,12 @@
  *   mcp_stream.c      the events of one answer: sent as they come, kept for who lost the connection
  *   mcp_methods.c     what the methods do; tools are called from here
  *   mcp_run.c         run_python, run_shell, run_code
- *   mcp_session.c     which session a tool works in; session_info, reset_session
- *   mcp_files.c       write_file, read_file, list_files
- *   mcp_resources.c   files and outputs as resources, and who wants to hear of their changes
+ *   mcp_session.c     which session a tool works in; reset_session
+ *   mcp_info.c        what session_info tells; mcp_variables.c asks Python for its variables
+ *   mcp_files.c       write_file, list_files; mcp_read_file.c, mcp_piece.c: read_file, a piece of a file or of an output
+ *   mcp_target.c      what a path or a URI of a client leads to
+ *   mcp_resources.c   files and outputs as resources; mcp_walk.c looks at a whole workspace
+ *   mcp_watch.c       who wants to hear of changes
  *
  * A call is worked on by the thread of its request, from its beginning to its end; also when its client lost the connection and may come back. */
 #ifndef SERVER_MCP_H
@@ -63,9 +66,9 @@ int mcp_method_call(struct mcp_call *c, json_t **ret, struct rpc_error *err);
 /* ---- tools. Arguments are as the tool's schema says. What a model can do something about is a result (content_of_error()), not an error ---- */
 
 typedef int mcp_tool_function(struct mcp_call *c, const json_t *arguments, json_t **ret, struct rpc_error *err);
-mcp_tool_function mcp_tool_list_files, mcp_tool_read_file, mcp_tool_write_file;                /* mcp_files.c */
+mcp_tool_function mcp_tool_list_files, mcp_tool_read_file, mcp_tool_write_file;                /* mcp_files.c, mcp_read_file.c */
 mcp_tool_function mcp_tool_run_code, mcp_tool_run_python, mcp_tool_run_shell;                  /* mcp_run.c */
-mcp_tool_function mcp_tool_session_info, mcp_tool_reset_session;                               /* mcp_session.c */
+mcp_tool_function mcp_tool_session_info, mcp_tool_reset_session;                               /* mcp_info.c, mcp_session.c */
 
 /* The error as the result of a tool, scrubbed with the secrets of its session (NULL: none). 0, or -ENOMEM as RPC_INTERNAL. */
 int mcp_tool_failed(struct mcp_call *c, const struct live_session *s, const gb_error *error, json_t **ret, struct rpc_error *err);
@@ -89,7 +92,7 @@ void mcp_log(struct mcp_call *c, enum mcp_level level, json_t *data);
 /* Whether the answer is not wanted any more: the client has cancelled it, or (a stateless one) has gone away. */
 bool mcp_is_cancelled(struct mcp_call *c);
 
-/* ---- changes: mcp_resources.c ---- */
+/* ---- changes: mcp_watch.c, mcp_resources.c ---- */
 
 /* Something was run or written in this session: who wants to hear of changes is woken, and looks. */
 void mcp_session_touched(struct mcp_call *c, const struct live_session *s);

@@ -42,7 +42,8 @@ struct mcp_client {
         struct mcp_subscription subscriptions[MCP_SUBSCRIPTIONS_MAX];
         size_t n_subscriptions;
         uint64_t touched; /* counts calls that may have changed files */
-        uint64_t names;   /* hash of the names of its own session's files, when they were looked at last */
+        uint64_t looked;  /* what that was when the names of its own session's files were looked at last */
+        uint64_t names;   /* and their hash; 0: there were none */
         bool listening;   /* a GET has its stream of what belongs to no request */
 };
 
@@ -73,7 +74,7 @@ void mcp_client_cancel(struct mcp_client *c, const json_t *id);
 
 struct mcp_tools *mcp_tools_of(struct mcp *m);
 
-/* ---- looking for changes: mcp_resources.c; by the thread that tells them ---- */
+/* ---- looking for changes: mcp_watch.c; by the thread that tells them ---- */
 
 /* Looks at the client's subscriptions and, when something was touched, at the names of its own files: notifications (an array, may be empty). NULL: out of memory. */
 json_t *mcp_changes(struct mcp_client *c, struct server *server, const struct caller *caller);

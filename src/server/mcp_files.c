@@ -87,7 +87,7 @@ static int written(const struct live_session *s, const char *path, size_t size, 
         if (r == 0)
                 r = buffer_printf(&text, "Wrote %zu bytes (%s) to ", size, type);
         if (r == 0)
-                r = mcp_add_name(&text, json_string_value(json_object_get(o, "path")));
+                r = mcp_add_quoted(&text, json_string_value(json_object_get(o, "path")));
         if (r == 0)
                 r = buffer_printf(&text, " in the session %s: %s", s->id, json_string_value(json_object_get(o, "uri")));
         return r == 0 ? finish(TAKE_PTR(o), &text, ret, err) : mcp_out_of_memory(err);
@@ -198,7 +198,7 @@ static int add_head(struct buffer *text, const json_t *list, const char *note)
         if (r == 0)
                 r = buffer_printf(text, "%zu %s in ", n, n == 1 ? "entry" : "entries");
         if (r == 0)
-                r = mcp_add_name(text, json_string_value(json_object_get(list, "path")));
+                r = mcp_add_quoted(text, json_string_value(json_object_get(list, "path")));
         return r < 0 ? r : buffer_printf(text, " of the session %s%s", json_string_value(json_object_get(list, "session")), n > 0 ? ":\n" : ".");
 }
 
@@ -242,7 +242,7 @@ int mcp_tool_list_files(struct mcp_call *c, const json_t *arguments, json_t **re
         _cleanup_live_session_ struct live_session *s = NULL;
         _cleanup_file_list_ struct file_list *l = NULL;
         const json_t *limit_value = json_object_get(arguments, "limit");
-        json_int_t limit = limit_value ? json_integer_value(limit_value) : LIST_DEFAULT;
+        json_int_t limit = limit_value ? (json_int_t)json_number_value(limit_value) : LIST_DEFAULT;
         struct resource_uri target = {0};
         const char *note = NULL, *after = NULL;
         char after_name[NAME_MAX + 1];

@@ -33,7 +33,7 @@ static void reading_done(struct reading *g)
 static int reading_parse(const json_t *arguments, struct reading *g, gb_error *err)
 {
         const json_t *offset = json_object_get(arguments, "offset"), *limit = json_object_get(arguments, "limit");
-        json_int_t from = offset ? json_integer_value(offset) : 0, most = limit ? json_integer_value(limit) : (json_int_t)MCP_TEXT_BYTES_MAX;
+        json_int_t from = offset ? (json_int_t)json_number_value(offset) : 0, most = limit ? (json_int_t)json_number_value(limit) : (json_int_t)MCP_TEXT_BYTES_MAX;
 
         if (from < 0 || most < 1 || most > (json_int_t)MCP_READ_BYTES_MAX)
                 return error_set(err, GB_E_USAGE, EINVAL, "offset: from 0 on; limit: from 1 to %llu bytes", (unsigned long long)MCP_READ_BYTES_MAX);
@@ -126,7 +126,7 @@ static int add_head(struct buffer *text, const struct reading *g, const json_t *
         int r = g->note ? buffer_printf(text, "%s\n", g->note) : 0;
 
         if (r == 0)
-                r = mcp_add_name(text, json_string_value(json_object_get(o, "path")));
+                r = mcp_add_quoted(text, json_string_value(json_object_get(o, "path")));
         if (r == 0)
                 r = buffer_printf(text, ": %s, %llu bytes", g->type, (unsigned long long)p->total);
         if (r == 0 && p->size == 0 && p->total > 0)

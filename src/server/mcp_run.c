@@ -19,8 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#define TICK_USEC 250000ULL       /* whether somebody cancels, is looked at this often */
-#define CLOCK_SLACK_USEC 5000ULL  /* times of files are coarser than ours */
+#define TICK_USEC 250000ULL /* whether somebody cancels, is looked at this often */
 
 /* What is to be run. */
 struct order {
@@ -262,7 +261,7 @@ static int tell_result(struct mcp_call *c, struct live_session *s, const char *i
                 return failed(c, s, result, ret, err);
         log_end(c, &run);
         uint64_t since = run.started_usec > 0 ? run.started_usec : run.created_usec;
-        files = s->ended ? NULL : mcp_changed_files(s, since - MIN(since, CLOCK_SLACK_USEC), MCP_FILES_MAX, &told.more_files);
+        files = s->ended ? NULL : mcp_changed_files(s, since, MCP_FILES_MAX, &told.more_files);
         told.files = files;
         *ret = content_of_run(result, &told);
         return *ret ? 0 : mcp_out_of_memory(err);

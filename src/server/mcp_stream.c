@@ -530,19 +530,28 @@ static int tell(struct mcp_call *c, struct mcp_client *watch)
         return 0;
 }
 
+/* What the watch sees of the client's own session. first: what it had then is no change. */
+static void follow_client(struct mcp_client *watch, struct mcp_client *c, bool first)
+{
+        pthread_mutex_lock(&c->lock);
+        memcpy(watch->session, c->session, sizeof(watch->session));
+        watch->touched = c->touched;
+        if (first) {
+                watch->looked = c->looked;
+                watch->names = c->names;
+        }
+        pthread_mutex_unlock(&c->lock);
+}
+
 void mcp_stream_listen(struct mcp_call *c, struct mcp_client *watch, bool list)
 {
         uint64_t ping = monotonic_usec() + FOLLOW_PING_USEC;
+        bool first = true;
 
         while (!mcp_is_cancelled(c) && c->server->state != SERVER_DRAINING) {
-                if (c->client) {
-                        pthread_mutex_lock(&c->client->lock);
-                        if (list) {
-                                memcpy(watch->session, c->client->session, sizeof(watch->session));
-                                watch->touched = c->client->touched;
-                        }
-                        pthread_mutex_unlock(&c->client->lock);
-                }
+                if (c->client && list)
+                        follow_client(watch, c->client, first);
+                first = false;
                 if (tell(c, watch) < 0)
                         return;
                 if (monotonic_usec() >= ping) {

@@ -76,6 +76,15 @@ int mcp_target_set_names(json_t *o, const struct live_session *s, const char *pa
         return json_object_set_new(o, "session", json_string(s->id)) | json_object_set(o, "path", shown) | json_object_set_new(o, "uri", json_string(uri));
 }
 
+int mcp_add_quoted(struct buffer *out, const char *name)
+{
+        int r = buffer_add_string(out, "\"");
+
+        if (r == 0)
+                r = mcp_add_name(out, name);
+        return r == 0 ? buffer_add_string(out, "\"") : r;
+}
+
 int mcp_add_name(struct buffer *out, const char *name)
 {
         size_t left = strlen(name);
@@ -84,8 +93,8 @@ int mcp_add_name(struct buffer *out, const char *name)
 
         while (left > 0 && r == 0) {
                 size_t n = utf8_decode(name, left, &c);
-                if (n > 0 && c == '\\')
-                        r = buffer_add_string(out, "\\\\");
+                if (n > 0 && (c == '\\' || c == '"'))
+                        r = buffer_printf(out, "\\%c", (char)c);
                 else if (n > 0 && quote_is_printable(c))
                         r = buffer_add(out, name, n);
                 else

@@ -22,5 +22,7 @@ int mcp_target_set_names(json_t *o, const struct live_session *s, const char *pa
 
 /* A name as it can stand in a line: what is not printable becomes \xNN. */
 int mcp_add_name(struct buffer *out, const char *name);
+/* The same between quotes, for where it stands among our own words. */
+int mcp_add_quoted(struct buffer *out, const char *name);
 
 #endif

@@ -308,18 +308,17 @@ static int add_updated(struct mcp_client *c, struct server *server, const struct
 }
 
 /* 0: there are none. */
-static uint32_t hash_names(const struct live_session *s, const struct walked *w)
+static uint64_t hash_names(const struct live_session *s, const struct walked *w)
 {
         uint64_t hash = hash_string(HASH_INIT, s->id);
 
         for (size_t i = 0; i < w->n; i++)
                 hash = hash_string(hash, w->files[i].path);
-        uint32_t folded = (uint32_t)(hash ^ hash >> 32);
-        return w->n == 0 ? 0 : folded == 0 ? 1 : folded;
+        return w->n == 0 ? 0 : MAX(hash, UINT64_C(1));
 }
 
 /* Of the client's own session. */
-static int look_at_names(struct server *server, const struct caller *caller, const char *session, uint32_t *ret)
+static int look_at_names(struct server *server, const struct caller *caller, const char *session, uint64_t *ret)
 {
         _cleanup_live_session_ struct live_session *s = NULL;
         _cleanup_walked_ struct walked w = {0};
@@ -334,28 +333,24 @@ static int look_at_names(struct server *server, const struct caller *caller, con
         return r;
 }
 
-/* What `names` of a client is: by one half it is known whether something was touched since, by the other whether the names are others. */
-static uint64_t names_of(uint64_t touched, uint32_t hash)
-{
-        return (uint64_t)(uint32_t)touched << 32 | hash;
-}
-
 static int add_list_changed(struct mcp_client *c, struct server *server, const struct caller *caller, json_t *out)
 {
         char session[JOURNAL_ID_MAX];
-        uint32_t names = 0;
+        uint64_t names = 0;
 
         pthread_mutex_lock(&c->lock);
         uint64_t touched = c->touched, before = c->names;
+        bool same = touched == c->looked;
         memcpy(session, c->session, sizeof(session));
         pthread_mutex_unlock(&c->lock);
-        if (before == names_of(touched, (uint32_t)before) || look_at_names(server, caller, session, &names) < 0)
+        if (same || look_at_names(server, caller, session, &names) < 0)
                 return 0;
         /* What was touched meanwhile is looked at the next time. */
         pthread_mutex_lock(&c->lock);
-        c->names = names_of(touched, names);
+        c->looked = touched;
+        c->names = names;
         pthread_mutex_unlock(&c->lock);
-        return (uint32_t)before != names ? json_array_append_new(out, rpc_notification("notifications/resources/list_changed", NULL)) : 0;
+        return before != names ? json_array_append_new(out, rpc_notification("notifications/resources/list_changed", NULL)) : 0;
 }
 
 json_t *mcp_changes(struct mcp_client *c, struct server *server, const struct caller *caller)

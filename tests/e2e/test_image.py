@@ -197,7 +197,7 @@ def small_tar(session_dir):
     with tarfile.open(base_image.base_tar()) as whole, tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as part:
         for info in whole:
             name = info.name.removeprefix("./")
-            if name and not name.startswith(LEFT_OUT) and (info.size < LARGE or "python3" in name or "libc" in name):
+            if name and not info.islnk() and not name.startswith(LEFT_OUT) and (info.size < LARGE or "python3" in name or "libc" in name):
                 part.addfile(info, whole.extractfile(info) if info.isreg() else None)
     path.chmod(0o644)
     return path

@@ -59,7 +59,7 @@ def http_token(http_server):
     return http_server.token("alfa", "run")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def http_target(http_server, http_token):
     """How a client finds the server: what the scripts take."""
     return {"transport": "http", "url": "http://127.0.0.1:%d/mcp" % http_server.tcp[1], "token": http_token}
@@ -71,9 +71,9 @@ def proxy_target(http_target, proxy):
     return {**http_target, "url": "http://127.0.0.1:%d/mcp" % proxy.port}
 
 
-@pytest.fixture
-def stdio_target(no_leaks, tmp_path):
-    """A client starts the command for itself: with nothing in its environment but what it says here and HOME, PATH and the like. When it ends, all that was started ends."""
+@pytest.fixture(scope="module")
+def command_target(nothing_left_at_the_end):
+    """A client starts the command for itself: with nothing in its environment but what it says here and HOME, PATH and the like."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="gbtest-mcp-"))
     yield {"transport": "stdio", "command": str(BINARY), "args": ["mcp"], "env": {
         "GLOVEBOX_RUNTIME_DIR": str(directory / "run"), "GLOVEBOX_STATE_DIR": str(directory / "state"), **weaker(),
@@ -81,16 +81,22 @@ def stdio_target(no_leaks, tmp_path):
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture
+def stdio_target(no_leaks, command_target):
+    """The same; and when it ends, all that was started ends."""
+    return command_target
+
+
 @pytest.fixture(params=["stdio", "http"])
 def target(request):
     return request.getfixturevalue(f"{request.param}_target")
 
 
-@pytest.fixture
-def run_node(node, node_program, tmp_path):
+@pytest.fixture(scope="module")
+def run_node(node, node_program, tmp_path_factory):
     """A script of js/ with arguments that it gets as JSON; what it has printed."""
     def run(script, **arguments):
-        return call(node_program, HERE / "js" / script, json.dumps(arguments), home=tmp_path, GLOVEBOX_TEST_NODE=str(node)).expect().json
+        return call(node_program, HERE / "js" / script, json.dumps(arguments), home=tmp_path_factory.mktemp("home"), GLOVEBOX_TEST_NODE=str(node)).expect().json
     return run
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drives a real client through one scenario and prints what came of it as one JSON object. The argument is JSON: library, mode, target, scenario, and what that takes.
+// Drives a real client through scenarios and prints what came of each as one JSON object. The argument is JSON: library, mode, target, scenarios.
 import { Connection, failure, library, sleep, until } from "./library.mjs";
 
 const given = JSON.parse(process.argv[2]);
@@ -189,9 +189,25 @@ async function handles(c) {
 }
 
 const scenarios = { everything, failures, progress, cancel, logging, resources, subscribe, together, dropped, returning, ending, handles };
-const connection = await new Connection(lib, given.target).open();
-const answer = await scenarios[given.scenario](connection);
-const pid = await connection.close().catch((error) => (given.scenario === "ending" ? undefined : Promise.reject(error)));
-process.stdout.write(JSON.stringify({ ...answer, complaints: connection.complaints, pid: pid ?? null }));
+
+// Each has a connection of its own. What one throws is its result, and the others go on.
+async function play(name) {
+    const connection = new Connection(lib, given.target);
+    try {
+        await connection.open();
+        const answer = await scenarios[name](connection);
+        const pid = name === "ending" ? null : await connection.close();
+        return { ...answer, complaints: connection.complaints, pid: pid ?? null };
+    } catch (error) {
+        return { thrown: error?.stack ?? String(error), complaints: connection.complaints };
+    }
+}
+
+// A few at a time: mostly they wait.
+const waiting = [...given.scenarios], results = {};
+await Promise.all(Array.from({ length: 3 }, async () => {
+    for (let name; (name = waiting.shift()); ) results[name] = await play(name);
+}));
+process.stdout.write(JSON.stringify(results));
 // Nothing of theirs may keep the process: a timer that is left would be one that asks again and again.
 setTimeout(() => process.exit(3), 5000).unref();
