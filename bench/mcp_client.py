@@ -75,9 +75,9 @@ class Mcp:
 class Stdio(Mcp):
     """A program that the client starts, one message a line."""
 
-    def __init__(self, command, environment, log):
+    def __init__(self, command, environment, log, cwd=None):
         self.who, self.rest = os.path.basename(command[0]), b""
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0, env={**os.environ, **environment})
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0, env={**os.environ, **environment}, cwd=cwd)
         self.to, self.back = self.process.stdin.fileno(), self.process.stdout.fileno()
 
     def notify(self, message):

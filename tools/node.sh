@@ -53,6 +53,9 @@ node_need() {
         done
         rm -rf "$node_dir"
         node_project "$@" || return 1
-        (cd "$node_dir" && npm install --ignore-scripts --omit=optional --omit=dev --omit=peer --no-audit --no-fund --no-update-notifier --no-package-lock --loglevel=error "${packages[@]}") || return 1
+        (
+                cd "$node_dir" && npm install --ignore-scripts --omit=optional --omit=dev --omit=peer --save-exact --no-audit --no-fund \
+                        --no-update-notifier --no-package-lock --loglevel=error "${packages[@]}"
+        ) || return 1
         echo "$wanted" >"$node_dir/packages"
 }

@@ -13,6 +13,6 @@ venv_need() {
         rm -rf "$venv"
         mkdir -p "$(dirname "$venv")"
         python3 -m venv "$venv" || return 1
-        "$venv/bin/pip" install --quiet --disable-pip-version-check "$@" || return 1
+        "$venv/bin/pip" install --quiet --no-compile --disable-pip-version-check "$@" || return 1
         echo "$wanted" >"$venv/packages"
 }

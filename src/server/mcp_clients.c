@@ -108,7 +108,7 @@ static struct mcp_client *client_alloc(struct mcp *m, const struct caller *calle
         c->mcp = m;
         c->references = 2; /* the table's and the caller's */
         c->used_usec = monotonic_usec();
-        c->log_level = MCP_INFO;
+        c->log_level = MCP_WARNING; /* who wants to hear of each run says so */
         c->next_stream = 1;
         strcpy(c->tenant, caller->tenant);
         strcpy(c->token, caller->token);

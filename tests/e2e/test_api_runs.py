@@ -118,6 +118,7 @@ def test_policy(server):
     assert answer.error["details"] == {"field": "policy.trust"} and "untrusted" in answer.error["message"]
 
 
+@pytest.mark.waits
 def test_the_timeout_of_a_run(server):
     begin = time.monotonic()
     run = server.run("while True: pass", timeout=0.3)

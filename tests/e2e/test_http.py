@@ -256,6 +256,7 @@ def test_189_half_closed(hasty):
             assert read_all(plain) == b""
 
 
+@pytest.mark.waits
 def test_189_idle_ones_are_closed(hasty):
     with hasty.raw() as silent, hasty.raw() as used:
         used.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")

@@ -92,6 +92,7 @@ def opener(request, missing_controls, own_warden):
     opener.finish()
 
 
+@pytest.mark.waits
 @needs_root
 def test_process_that_does_not_die(opener):
     """A context is closed, and then its session, while its interpreter cannot end: others go on, and when it can, it does."""

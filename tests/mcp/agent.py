@@ -4,8 +4,8 @@
 
     python3 tests/mcp/agent.py [COMMAND [ARGUMENT...]]
 
-The command is `glovebox mcp` unless another one is named; $GLOVEBOX is that program. Nothing is needed but Python: the protocol is one JSON object on each line. The code that is run wants pandas and matplotlib on
-the host. With $AGENT_ANSWERS the answers are written to that file, as JSON."""
+The command is `glovebox mcp` unless another one is named; $GLOVEBOX is that program. Nothing is needed but Python: the protocol is one JSON object on each line. The code that
+is run wants pandas and matplotlib on the host. With $AGENT_ANSWERS the answers are written to that file, as JSON."""
 import json
 import os
 import shutil
@@ -20,7 +20,8 @@ STEPS = [
     ("What can I use?", [("tools", {})]),
     ("Here is the data.", [("write_file", {"path": "data.csv", "content": DATA})]),
     ("What is in it?", [("run_python", {"code": "import pandas as pd\ndf = pd.read_csv('data.csv')\nprint(df.shape)\ndf.groupby('city').visitors.sum()"})]),
-    ("The table is still there in the next call.", [("run_python", {"code": "growth = df.pivot(index='city', columns='year', values='visitors')\ngrowth['change'] = growth[2024] - growth[2023]\ngrowth"})]),
+    ("The table is still there in the next call.", [
+        ("run_python", {"code": "growth = df.pivot(index='city', columns='year', values='visitors')\ngrowth['change'] = growth[2024] - growth[2023]\ngrowth"})]),
     ("Draw it.", [("run_python", {"code": "import matplotlib.pyplot as plt\ngrowth['change'].plot.bar(title='Visitors, 2024 against 2023')\nplt.show()"})]),
     ("Something goes wrong: the error is for me to read.", [("run_python", {"code": "change = growth['change'].to_dict()\nchange['Paris']"})]),
     ("So I look first.", [("run_python", {"code": "[city for city in ('Paris', 'Lima') if city in change]"})]),

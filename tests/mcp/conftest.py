@@ -10,7 +10,7 @@ import tempfile
 import pytest
 
 from mcp_helpers import HERE, Proxy, call, weaker
-from server import BINARY, Server
+from server import BINARY, Server, wait_for
 
 
 @pytest.fixture(scope="session")
@@ -73,43 +73,46 @@ def proxy_target(http_target, proxy):
 
 @pytest.fixture(scope="module")
 def command_target(nothing_left_at_the_end):
-    """A client starts the command for itself: with nothing in its environment but what it says here and HOME, PATH and the like."""
+    """A client starts the command for itself: with nothing in its environment but what it says here and HOME, PATH and the like. Of the servers that it starts for itself nothing may be left."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="gbtest-mcp-"))
+    (directory / "tmp").mkdir()
     yield {"transport": "stdio", "command": str(BINARY), "args": ["mcp"], "env": {
-        "GLOVEBOX_RUNTIME_DIR": str(directory / "run"), "GLOVEBOX_STATE_DIR": str(directory / "state"), **weaker(),
+        "GLOVEBOX_RUNTIME_DIR": str(directory / "run"), "GLOVEBOX_STATE_DIR": str(directory / "state"), "TMPDIR": str(directory / "tmp"), **weaker(),
         **{name: os.environ[name] for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_CONFIG_DIR", "GLOVEBOX_RUNNER_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}}}
+    wait_for(lambda: not os.listdir(directory / "tmp"), 10)
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture
-def stdio_target(no_leaks, command_target):
-    """The same; and when it ends, all that was started ends."""
-    return command_target
-
-
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(scope="module", params=["command", "http"])
 def target(request):
     return request.getfixturevalue(f"{request.param}_target")
 
 
 @pytest.fixture(scope="module")
-def run_node(node, node_program, tmp_path_factory):
+def new_home(tmp_path_factory):
+    """A home of nobody for each program; threads may ask for one."""
+    base = tmp_path_factory.mktemp("homes")
+    return lambda: pathlib.Path(tempfile.mkdtemp(dir=base))
+
+
+@pytest.fixture(scope="module")
+def run_node(node, node_program, new_home):
     """A script of js/ with arguments that it gets as JSON; what it has printed."""
     def run(script, **arguments):
-        return call(node_program, HERE / "js" / script, json.dumps(arguments), home=tmp_path_factory.mktemp("home"), GLOVEBOX_TEST_NODE=str(node)).expect().json
+        return call(node_program, HERE / "js" / script, json.dumps(arguments), home=new_home(), GLOVEBOX_TEST_NODE=str(node)).expect().json
     return run
 
 
-@pytest.fixture
-def run_package(node, node_program, tmp_path):
+@pytest.fixture(scope="module")
+def run_package(node, node_program, new_home):
     """A command of a package."""
     def run(name, *argv, **env):
-        return call(node_program, node / "node_modules/.bin" / name, *argv, home=tmp_path, **env)
+        return call(node_program, node / "node_modules/.bin" / name, *argv, home=new_home(), **env)
     return run
 
 
-@pytest.fixture
-def run_python(python_program, tmp_path):
+@pytest.fixture(scope="module")
+def run_python(python_program, new_home):
     def run(script, **arguments):
-        return call(python_program, "-I", HERE / script, json.dumps(arguments), home=tmp_path).expect().json
+        return call(python_program, "-I", HERE / script, json.dumps(arguments), home=new_home()).expect().json
     return run

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of others, how they ended, and a proxy that cuts their connections."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -60,6 +61,24 @@ def call(*argv, home, patience=PATIENCE, **env):
     except subprocess.TimeoutExpired as late:
         pytest.fail(f"{argv} did not end within {patience} s: {late.stdout!r} {late.stderr!r}")
     return Ended(argv, done.returncode, done.stdout, done.stderr)
+
+
+def at_once(work, items, workers=3):
+    """What the function gives for each item: programs of others mostly wait. What it raises is a value, too; see result()."""
+    def one(item):
+        try:
+            return work(item)
+        except BaseException as error:  # told by result()
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return dict(zip(items, pool.map(one, items)))
+
+
+def result(value):
+    if isinstance(value, BaseException):
+        raise value
+    return value
 
 
 class Proxy:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives the Python package mcp through one scenario and prints what came of it as JSON. The argument is JSON: mode, target, scenario. For a Python that has the package."""
+"""Drives the Python package mcp through scenarios and prints what came of each as JSON. The argument is JSON: mode, target, scenarios. For a Python that has the package."""
 import asyncio
 import contextlib
 import json
@@ -84,7 +84,8 @@ async def cancel(client):
         begun.set()
 
     await call("run_python", code="kept = 1")
-    task = asyncio.create_task(call("run_python", progress, code="import time\ntry:\n    print('begun', flush=True)\n    while True:\n        time.sleep(0.02)\nfinally:\n    open('ended', 'w').write('yes')"))
+    code = "import time\ntry:\n    print('begun', flush=True)\n    while True:\n        time.sleep(0.02)\nfinally:\n    open('ended', 'w').write('yes')"
+    task = asyncio.create_task(call("run_python", progress, code=code))
     await asyncio.wait_for(begun.wait(), 30)
     task.cancel()
     await asyncio.wait([task])
@@ -106,9 +107,14 @@ async def conversation(client):
     return {"answers": answers}
 
 
-async def main():
+async def play(name):
     async with connected(given["target"], given["mode"]) as client:
-        return await {"everything": everything, "cancel": cancel, "conversation": conversation}[given["scenario"]](client)
+        return await {"everything": everything, "cancel": cancel, "conversation": conversation}[name](client)
+
+
+async def main():
+    """Each with a connection of its own."""
+    return dict(zip(given["scenarios"], await asyncio.gather(*map(play, given["scenarios"]))))
 
 
 print(json.dumps(asyncio.run(main())))

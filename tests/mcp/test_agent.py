@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten steps of an agent in its sandbox: what it lists, writes, runs, gets wrong and gets back. The same by our own script, which is the demonstration of README.md, and by the official Python package."""
+"""Ten steps of an agent in its sandbox: what it lists, writes, runs, gets wrong and gets back. By our own script, which is a demonstration, too, and by the official
+Python package."""
 import base64
 import json
 import os
@@ -52,8 +53,9 @@ def check(answers):
 
 
 @MATPLOTLIB
-def test_our_own(stdio_target, tmp_path):
-    done = call(sys.executable, HERE / "agent.py", stdio_target["command"], *stdio_target["args"], home=tmp_path, AGENT_ANSWERS=str(tmp_path / "answers"), **stdio_target["env"]).expect()
+def test_our_own(no_leaks, command_target, tmp_path):
+    command = [command_target["command"], *command_target["args"]]
+    done = call(sys.executable, HERE / "agent.py", *command, home=tmp_path, AGENT_ANSWERS=str(tmp_path / "answers"), **command_target["env"]).expect()
     check(json.loads((tmp_path / "answers").read_text()))
     for number, (says, _) in enumerate(agent.STEPS, 1):
         assert f"{number:2}. {says}\n" in done.out, done.explain()
@@ -61,8 +63,9 @@ def test_our_own(stdio_target, tmp_path):
 
 
 @MATPLOTLIB
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_official_package(run_python, target, mode):
-    handles = mode != "legacy" and target["transport"] == "http"
+@pytest.mark.parametrize("way,mode", [("command", "auto"), ("http", "legacy")])
+def test_official_package(request, run_python, way, mode):
+    """auto is what the package does unless it is told otherwise."""
     calls = [one for _, calls in agent.STEPS for one in calls]
-    check(run_python("python_client.py", mode=mode, target={**target, "handles": handles}, scenario="conversation", calls=calls)["answers"])
+    target = request.getfixturevalue(f"{way}_target")
+    check(run_python("python_client.py", mode=mode, target=target, scenarios=["conversation"], calls=calls)["conversation"]["answers"])

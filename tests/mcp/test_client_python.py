@@ -4,20 +4,20 @@ import pytest
 
 from mcp_helpers import NEWEST, TOOLS, text_of
 
-MODES = ["legacy", "auto", "modern"]
+
+@pytest.fixture(scope="module", params=["legacy", "auto", "modern"])
+def mode(request):
+    return request.param
 
 
-@pytest.fixture
-def drive(run_python, mode):
-    def run(target, scenario, **more):
-        handles = mode != "legacy" and target["transport"] == "http"
-        return run_python("python_client.py", mode=mode, target={**target, "handles": handles}, scenario=scenario, **more)
-    return run
+@pytest.fixture(scope="module")
+def played(run_python, target, mode):
+    handles = mode != "legacy" and target["transport"] == "http"
+    return run_python("python_client.py", mode=mode, target={**target, "handles": handles}, scenarios=["everything", "cancel"])
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_everything(drive, target, mode):
-    got = drive(target, "everything")
+def test_everything(played, target, mode):
+    got = played["everything"]
     assert got["version"] == NEWEST[mode]
     if mode != "modern":  # which has asked for nothing
         assert got["server"]["name"] == "glovebox" and got["instructions"]
@@ -34,7 +34,5 @@ def test_everything(drive, target, mode):
     assert got["missing"]["code"] == (-32002 if mode == "legacy" else -32602)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "modern"])
-def test_cancel(drive, target):
-    got = drive(target, "cancel")
-    assert got == {"cancelled": True, "value": "(1, True)"}
+def test_cancel(played):
+    assert played["cancel"] == {"cancelled": True, "value": "(1, True)"}

@@ -38,15 +38,10 @@ def play(run_node):
     return run
 
 
-@pytest.fixture(scope="module", params=["command", "http"])
-def reached(request):
-    return request.getfixturevalue(f"{request.param}_target")
-
-
 @pytest.fixture(scope="module", params=CLIENTS, ids="-".join)
-def played(request, play, reached):
+def played(request, play, target):
     """All scenarios of a client at once, because they mostly wait; each test looks at one."""
-    return play(*request.param, reached, *SCENARIOS)
+    return play(*request.param, target, *SCENARIOS)
 
 
 def refusal(told):
@@ -93,9 +88,9 @@ def test_everything(played):
     check_everything(played, played.mode)
 
 
-def test_client_that_asks_first(play, reached):
+def test_client_that_asks_first(play, target):
     """It finds out by itself that the newer era is spoken here."""
-    check_everything(play("client", "auto", reached, "everything"), "modern")
+    check_everything(play("client", "auto", target, "everything"), "modern")
 
 
 def test_failures(played):

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from mcp_helpers import at_once, result
 from server import Server
 
 SCENARIOS = ["server-initialize", "ping", "logging-set-level", "tools-list", "resources-list", "server-sse-multiple-streams", "dns-rebinding-protection"]
@@ -13,17 +14,25 @@ NOT_OURS = r"tools-call-|prompts-|resources-(read|templates|subscribe|unsubscrib
 
 
 @pytest.fixture(scope="module")
-def open_server(nothing_left_at_the_end):
-    with Server(tcp=True, tokens=False) as made:
-        yield made
+def judged(nothing_left_at_the_end, run_package, new_home):
+    """How the program ended for each scenario, and what it has checked."""
+    with Server(tcp=True, tokens=False) as server:
+        url = "http://127.0.0.1:%d/mcp" % server.tcp[1]
+
+        def judge(scenario):
+            out = new_home() / "out"
+            done = run_package("conformance", "server", "--url", url, "--scenario", scenario, "--output-dir", out)
+            return done, [check for path in out.rglob("checks.json") for check in json.loads(path.read_text())]
+
+        yield at_once(judge, SCENARIOS)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario(run_package, open_server, scenario, tmp_path):
-    done = run_package("conformance", "server", "--url", "http://127.0.0.1:%d/mcp" % open_server.tcp[1], "--scenario", scenario, "--output-dir", tmp_path / "out").expect()
-    checks = [check for path in (tmp_path / "out").rglob("checks.json") for check in json.loads(path.read_text())]
-    assert checks and {check["status"] for check in checks} <= {"SUCCESS", "INFO"}, (checks, done.explain())
-    assert "SUCCESS" in {check["status"] for check in checks}, checks
+def test_scenario(judged, scenario):
+    done, checks = result(judged[scenario])
+    done.expect()
+    states = {check["status"] for check in checks}
+    assert "SUCCESS" in states and states <= {"SUCCESS", "INFO"}, (checks, done.explain())
 
 
 def test_scenarios_are_known(run_package):
