@@ -211,6 +211,7 @@
 #define MCP_TENANT_CLIENTS_MAX 512        /* of them, of one tenant; then the one that was silent for longest goes */
 #define MCP_CLIENT_IDLE_USEC 3600000000ULL /* a client that was silent for so long is forgotten, and its own session ended */
 #define MCP_SUBSCRIPTIONS_MAX 64          /* resources that one client wants to hear of */
+#define MCP_SUBSCRIPTIONS_BYTES_MAX (32 * KIB) /* of all of their addresses */
 #define MCP_LOOK_USEC 1000000ULL          /* they are looked at this often */
 #define MCP_CALLS_MAX 64                  /* calls of one client at a time */
 #define MCP_STREAMS_MAX 64                /* answers of one client that are kept for who lost the connection */
@@ -232,7 +233,7 @@
 #define MCP_HEARTBEAT_USEC 5000000ULL     /* of silence, before a run is told to go on */
 #define MCP_TURN_USEC 600000000ULL        /* a call waits so long for one before it in the same interpreter */
 #define MCP_OPTIONS_BYTES_MAX (14 * KIB)  /* of the header Glovebox-Session */
-#define MCP_LINE_BYTES_MAX (24 * MIB)     /* a message on standard input */
+#define MCP_LINE_BYTES_MAX (24 * MIB)     /* a message of a client */
 
 /* Names of what an engine has */
 #define RUNTIME_NAME_MAX 63               /* characters of a runtime's name */

@@ -501,6 +501,15 @@ static int note_first(struct making *m)
         return json_array_insert_new(notes, 0, json_string(m->o->note)) < 0 ? -ENOMEM : 0;
 }
 
+static int add_refused(struct making *m)
+{
+        _cleanup_buffer_ struct buffer hosts = {0};
+
+        buffer_init(&hosts, MCP_TEXT_BYTES_MAX);
+        int r = content_add_refused(&hosts, m->result);
+        return r == 0 && hosts.size > 0 ? content_add_marked(&m->blocks, m->nonce, "refused", hosts.data, hosts.size, MCP_TEXT_BYTES_MAX, NULL) : r;
+}
+
 static int collect(struct making *m, struct buffer *message, struct buffer *files)
 {
         int r = content_add_message(message, m->result);
@@ -519,6 +528,8 @@ static int collect(struct making *m, struct buffer *message, struct buffer *file
                 r = add_values(m);
         if (r == 0)
                 r = add_error(m);
+        if (r == 0)
+                r = add_refused(m);
         if (r == 0)
                 r = add_files(m, files);
         return r == 0 ? add_facts(m) : r;

@@ -281,14 +281,12 @@ static const char *refusal(const json_t *host)
         return passed ? NULL : word;
 }
 
-static int note_network(struct content_notes *n, const json_t *result)
+int content_add_refused(struct buffer *out, const json_t *result)
 {
-        _cleanup_buffer_ struct buffer names = {0};
         const json_t *host;
         size_t i, told = 0, more = 0;
         int r = 0;
 
-        buffer_init(&names, SENTENCE_BYTES_MAX);
         json_array_foreach(json_object_get(json_object_get(result, "network"), "hosts"), i, host) {
                 const char *name = string_or_empty(host, "host"), *word = refusal(host);
                 if (r < 0 || !word || !name[0])
@@ -298,12 +296,10 @@ static int note_network(struct content_notes *n, const json_t *result)
                         continue;
                 }
                 json_int_t port = json_integer_value(json_object_get(host, "port"));
-                r = buffer_printf(&names, "%s%s port %" JSON_INTEGER_FORMAT " (%s)", told > 0 ? ", " : "", quote(name).text, port, word);
+                r = buffer_printf(out, "%s port %" JSON_INTEGER_FORMAT " (%s)\n", quote(name).text, port, word);
                 told++;
         }
-        if (r == 0 && more > 0)
-                r = buffer_printf(&names, " and %zu more", more);
-        return r == 0 && told > 0 ? content_note(n, "Hosts that the network policy refused: %s.", names.data) : r;
+        return r == 0 && more > 0 ? buffer_printf(out, "and %zu more\n", more) : r;
 }
 
 int content_note_result(struct content_notes *n, const json_t *result)
@@ -315,8 +311,6 @@ int content_note_result(struct content_notes *n, const json_t *result)
                 r = note_guard(n, result);
         if (r == 0)
                 r = note_notes(n, result);
-        if (r == 0)
-                r = note_network(n, result);
         /* Of other verdicts a note of the result says it. */
         if (r == 0 && strcmp(content_kind(result), "output") == 0 && json_is_true(json_object_get(result, "truncated")))
                 r = content_note(n, "What was printed beyond the output limit is lost.");

@@ -25,8 +25,10 @@ struct content_notes {
 };
 /* One line each, whatever is in there; what is beyond the cap is dropped. 0 or -ENOMEM. */
 int content_note(struct content_notes *n, const char *format, ...) _printf_(2, 3);
-/* What the result has to tell besides: variables, findings of the guard, its own notes, refused hosts, secrets. */
+/* What the result has to tell besides: variables, findings of the guard, its own notes, secrets. */
 int content_note_result(struct content_notes *n, const json_t *result);
+/* Hosts that the network policy refused, a line each. The program has chosen their names. */
+int content_add_refused(struct buffer *out, const json_t *result);
 
 /* Says of an item of `content` that it carries what a stranger has made, for clients that treat it in another way. 0, or -1: out of memory. content.c */
 int content_set_untrusted(json_t *item);

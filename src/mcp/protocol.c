@@ -49,7 +49,8 @@ json_t *mcp_progress_token(const struct rpc_message *m)
 {
         json_t *token = json_object_get(mcp_meta(m), "progressToken");
 
-        return json_is_string(token) || json_is_integer(token) ? token : NULL;
+        /* Every notification repeats it: one that is longer than ids may be is none. */
+        return json_is_integer(token) || (json_is_string(token) && json_string_length(token) <= RPC_ID_MAX) ? token : NULL;
 }
 
 enum mcp_era mcp_era_of(const struct rpc_message *m, const char *version)

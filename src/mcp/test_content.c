@@ -299,10 +299,10 @@ static void test_notes(void **state)
         assert_string_equal(ours, "ok in 12 ms.\nThe interpreter was new, because the one before was lost: variables of earlier runs are gone.\n"
                                   "The variables are gone: the interpreter was ended.\n"
                                   "Warning of the guard, line 1, column 2: M. R.\nthe output was cut at its limit\n3 requests were refused by the network policy.\n"
-                                  "Hosts that the network policy refused: \"obey.me\" port 443 (no-rule), \"a\\x0ab\" port 80 (port).\n"
                                   "2 secrets were replaced by [scrubbed:NAME].\n"
                                   "The session has ended, and its files are gone.\n");
-        assert_int_equal(json_array_size(structured(out, "notes")), 8); /* without that of the control */
+        assert_int_equal(json_array_size(structured(out, "notes")), 7); /* without that of the control */
+        assert_has(text_of(out), " untrusted>\n\"obey.me\" port 443 (no-rule)\n\"a\\x0ab\" port 80 (port)\n</refused-");
         assert_true(json_is_true(structured(out, "truncated")));
         assert_true(json_is_false(structured(out, "state_kept")));
 

@@ -86,6 +86,10 @@ static int read_message(struct post *p, int *ret_status, struct rpc_error *err)
 {
         gb_error why = {0};
 
+        if (p->request->body.size > MCP_LINE_BYTES_MAX) {
+                error_set(&why, GB_E_TOO_LARGE, EFBIG, "a message has %llu bytes at most", (unsigned long long)MCP_LINE_BYTES_MAX);
+                return as_rpc(&why, RPC_INVALID, ret_status, err);
+        }
         if (request_json_value(p->request, &p->value, &why) < 0)
                 return as_rpc(&why, why.code == GB_E_USAGE ? RPC_PARSE : RPC_INTERNAL, ret_status, err);
         request_forget_body(p->request);
@@ -249,7 +253,12 @@ static void work(struct post *p)
         const char *level = json_string_value(json_object_get(mcp_meta(&c->message), "io.modelcontextprotocol/logLevel"));
 
         c->options = p->options;
-        c->log_level = c->era == MCP_HANDSHAKE && c->client ? c->client->log_level : level ? mcp_level_by_name(level) : -1;
+        c->log_level = level ? mcp_level_by_name(level) : -1;
+        if (c->era == MCP_HANDSHAKE && c->client) {
+                pthread_mutex_lock(&c->client->lock);
+                c->log_level = c->client->log_level;
+                pthread_mutex_unlock(&c->client->lock);
+        }
         rpc_key(c->message.id, c->key);
         int k = mcp_call_enter(c, &err);
         if (k < 0) {

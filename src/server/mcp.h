@@ -45,6 +45,7 @@ struct mcp_call {
         struct mcp_call *next;     /* of the client's, under its lock */
         struct live_run *run;      /* that goes on; borrowed, under that lock, too */
         _Atomic bool cancelled;    /* nobody waits for the answer any more */
+        _Atomic bool interrupted;  /* what it runs was asked to stop: twice would be a kill */
 };
 
 int mcp_new(struct server *server, struct mcp **ret, gb_error *err);

@@ -69,6 +69,8 @@ int mcp_call_enter(struct mcp_call *call, struct rpc_error *err);
 void mcp_call_leave(struct mcp_call *call);
 /* What it runs now, for who cancels it; NULL: nothing any more. */
 void mcp_call_runs(struct mcp_call *call, struct live_run *run);
+/* Asks it to stop, unless somebody has. */
+void mcp_call_interrupt(struct mcp_call *call, struct live_run *run);
 /* Cancels the call of this id, if it is there. */
 void mcp_client_cancel(struct mcp_client *c, const json_t *id);
 

@@ -10,6 +10,7 @@
 #include "server/fields.h"
 #include "server/mcp_stream.h"
 #include "server/server.h"
+#include "server/workers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -181,12 +182,18 @@ static bool take_out(struct mcp_client *c)
         return true;
 }
 
+void mcp_call_interrupt(struct mcp_call *call, struct live_run *run)
+{
+        if (!atomic_exchange(&call->interrupted, true))
+                live_run_cancel(run, false);
+}
+
 /* With the client's lock. */
 static void cancel_call(struct mcp_call *call)
 {
         call->cancelled = true;
         if (call->run)
-                live_run_cancel(call->run, false);
+                mcp_call_interrupt(call, call->run);
 }
 
 static void end_session(struct mcp_client *c)
@@ -319,10 +326,30 @@ int mcp_client_named(struct mcp *m, const struct caller *caller, const char *nam
         return enter(m, c, ret, err);
 }
 
+static void finish_later(void *data)
+{
+        finish(data);
+}
+
+/* What is kept of answers that nobody came back for. */
+static void trim_all(struct mcp *m)
+{
+        for (size_t i = 0; i < BUCKETS; i++) {
+                pthread_mutex_lock(&m->lock);
+                for (struct mcp_client *c = m->clients[i]; c; c = c->next) {
+                        pthread_mutex_lock(&c->lock);
+                        mcp_streams_trim(c);
+                        pthread_mutex_unlock(&c->lock);
+                }
+                pthread_mutex_unlock(&m->lock);
+        }
+}
+
 void mcp_tidy(struct mcp *m)
 {
         uint64_t now = monotonic_usec();
 
+        trim_all(m);
         for (;;) {
                 size_t n;
                 pthread_mutex_lock(&m->lock);
@@ -331,7 +358,9 @@ void mcp_tidy(struct mcp *m)
                 pthread_mutex_unlock(&m->lock);
                 if (!late)
                         return;
-                finish(c);
+                /* Its session may take its time to end, and others are to be tidied. */
+                if (workers_start(m->server->workers, finish_later, c) < 0)
+                        finish(c);
         }
 }
 
@@ -385,7 +414,7 @@ void mcp_call_runs(struct mcp_call *call, struct live_run *run)
         pthread_mutex_lock(&c->lock);
         call->run = run;
         if (run && call->cancelled) /* before there was something to cancel */
-                live_run_cancel(run, false);
+                mcp_call_interrupt(call, run);
         pthread_mutex_unlock(&c->lock);
 }
 

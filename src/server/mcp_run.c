@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "server/reply_state.h"
 #include "server/run_job.h"
 #include "server/run_object.h"
 #include "server/run_order.h"
@@ -72,7 +73,8 @@ static int make_job(struct mcp_call *c, struct live_session *s, const struct ord
                         return r;
                 const struct language *language = order.language;
                 r = run_job_new(c->server, c->caller, s, &order, ret, err);
-                if (r != -EBUSY || !err || err->code != GB_E_CONFLICT || monotonic_usec() >= until)
+                /* What is large counts for all as long as it is there: it does not wait. */
+                if (r != -EBUSY || !err || err->code != GB_E_CONFLICT || c->request->reply->large_bytes > 0 || monotonic_usec() >= until)
                         return r;
                 live_context_wait(s, language, monotonic_usec() + TICK_USEC);
                 if (mcp_is_cancelled(c))
@@ -176,7 +178,7 @@ static void stop(struct follow *f)
 
         if (f->cancelled_usec == 0) {
                 f->cancelled_usec = now;
-                live_run_cancel(f->run, false);
+                mcp_call_interrupt(f->call, f->run);
         } else if (!f->killed && now - f->cancelled_usec >= INTERRUPT_GRACE_USEC) {
                 f->killed = true;
                 live_run_cancel(f->run, true);
@@ -248,21 +250,26 @@ static void log_end(struct mcp_call *c, const struct journal_run *run)
                                                             run->language, "verdict", run->verdict));
 }
 
-static int tell_result(struct mcp_call *c, struct live_session *s, const char *id, const char *note, json_t **ret, struct rpc_error *err)
+/* session: its id. Whether it still lives is not known before. */
+static int tell_result(struct mcp_call *c, const char *session, const char *id, const char *note, json_t **ret, struct rpc_error *err)
 {
         _cleanup_journal_run_ struct journal_run run = {0};
         _cleanup_json_ json_t *result = NULL, *files = NULL;
-        struct content_run told = {.session = s->ended ? NULL : s->id, .run = id, .note = note};
+        struct content_run told = {.run = id, .note = note};
         gb_error why = {0};
 
         if (get_result(c, id, &run, &result, &why) < 0)
-                return mcp_tool_failed(c, s, &why, ret, err);
+                return mcp_tool_failed(c, NULL, &why, ret, err);
         if (run.failed)
-                return failed(c, s, result, ret, err);
+                return failed(c, NULL, result, ret, err);
         log_end(c, &run);
-        uint64_t since = run.started_usec > 0 ? run.started_usec : run.created_usec;
-        files = s->ended ? NULL : mcp_changed_files(s, since, MCP_FILES_MAX, &told.more_files);
-        told.files = files;
+        _cleanup_live_session_ struct live_session *s = NULL;
+        if (live_session_get(c->server->live, c->caller, session, true, &s, NULL) == 0) {
+                uint64_t since = run.started_usec > 0 ? run.started_usec : run.created_usec;
+                mcp_session_touched(c, s);
+                told.session = session;
+                told.files = files = mcp_changed_files(s, since, MCP_FILES_MAX, &told.more_files);
+        }
         *ret = content_of_run(result, &told);
         return *ret ? 0 : mcp_out_of_memory(err);
 }
@@ -273,6 +280,7 @@ static int run(struct mcp_call *c, const struct order *o, const json_t *argument
 {
         _cleanup_live_session_ struct live_session *s = NULL;
         _cleanup_live_run_ struct live_run *live = NULL;
+        char session[JOURNAL_ID_MAX];
         const char *note = NULL;
         gb_error why = {0};
 
@@ -283,11 +291,13 @@ static int run(struct mcp_call *c, const struct order *o, const json_t *argument
                 return MCP_SILENT;
         if (r < 0)
                 return mcp_tool_failed(c, s, &why, ret, err);
+        /* From here on a client is written to, who may be slow: so long nobody holds a session. */
+        memcpy(session, s->id, sizeof(session));
+        live_session_put(TAKE_PTR(s));
         mcp_call_runs(c, live);
         follow(c, live);
         mcp_call_runs(c, NULL);
-        mcp_session_touched(c, s);
-        return mcp_is_cancelled(c) ? MCP_SILENT : tell_result(c, s, live->id, note, ret, err);
+        return mcp_is_cancelled(c) ? MCP_SILENT : tell_result(c, session, live->id, note, ret, err);
 }
 
 int mcp_tool_run_python(struct mcp_call *c, const json_t *arguments, json_t **ret, struct rpc_error *err)

@@ -185,7 +185,7 @@ static int kill_runs(struct live_session *s, uint64_t until_usec, bool *ret_some
                 live_run_cancel(run, true);
                 bool ended = wait_for_end(run, until_usec);
                 live_run_put(run);
-                if (!ended)
+                if (!ended || monotonic_usec() >= until_usec) /* also when one comes after the other */
                         return error_set(err, GB_E_CONFLICT, EBUSY, "something runs in the session and does not end, although it was killed: try again");
         }
         return 0;

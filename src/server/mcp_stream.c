@@ -32,12 +32,13 @@ struct mcp_event {
 
 struct mcp_stream {
         uint64_t number;
-        struct mcp_event *events; /* those that are kept: the first has the place `first` */
-        size_t n, allocated;
+        struct mcp_event *events; /* those that are kept: n from `start` on, of which the first has the place `first` */
+        size_t start, n, allocated;
         uint64_t first;
         bool done, kept;
         uint64_t done_usec;
         unsigned readers;
+        uint64_t turn; /* of who reads it: one that comes back takes the place of the one before */
         bool gone; /* its own connection is */
         struct mcp_stream *next;
 };
@@ -46,10 +47,11 @@ struct mcp_stream {
 
 static void drop_first(struct mcp_client *c, struct mcp_stream *s)
 {
-        c->kept_bytes -= s->events[0].size;
-        atomic_fetch_sub(mcp_kept_bytes(c->mcp), s->events[0].size);
-        free(s->events[0].text);
-        memmove(s->events, s->events + 1, (s->n - 1) * sizeof(*s->events));
+        struct mcp_event *e = &s->events[s->start++];
+
+        c->kept_bytes -= e->size;
+        atomic_fetch_sub(mcp_kept_bytes(c->mcp), e->size);
+        free(TAKE_PTR(e->text));
         s->n--;
         s->first++;
 }
@@ -89,6 +91,25 @@ static bool is_full(const struct mcp_client *c, size_t more)
         return c->kept_bytes + more > MCP_EVENTS_BYTES_MAX || *mcp_kept_bytes(c->mcp) + more > MCP_KEPT_BYTES_MAX;
 }
 
+/* A place for one more; what was dropped is used again when it is half of all. */
+static bool has_place(struct mcp_stream *s)
+{
+        if (s->start + s->n < s->allocated)
+                return true;
+        if (s->start > s->n) {
+                memmove(s->events, s->events + s->start, s->n * sizeof(*s->events));
+                s->start = 0;
+                return true;
+        }
+        size_t wanted = s->allocated ? 2 * s->allocated : 8;
+        struct mcp_event *more = realloc(s->events, wanted * sizeof(*more));
+        if (!more)
+                return false;
+        s->events = more;
+        s->allocated = wanted;
+        return true;
+}
+
 static void trim(struct mcp_client *c, size_t more)
 {
         uint64_t now = monotonic_usec();
@@ -104,24 +125,21 @@ static void keep(struct mcp_client *c, struct mcp_stream *s, char *text, size_t 
         trim(c, size);
         while (is_full(c, size) && s->n > 0)
                 drop_first(c, s);
-        if (s->n == s->allocated && !is_full(c, size)) {
-                size_t wanted = s->allocated ? 2 * s->allocated : 8;
-                struct mcp_event *more = realloc(s->events, wanted * sizeof(*more));
-                if (more) {
-                        s->events = more;
-                        s->allocated = wanted;
-                }
-        }
-        if (s->n == s->allocated || is_full(c, size)) {
+        if (is_full(c, size) || !has_place(s)) {
                 while (s->n > 0)
                         drop_first(c, s);
                 s->first++;
                 free(text);
                 return;
         }
-        s->events[s->n++] = (struct mcp_event){text, size};
+        s->events[s->start + s->n++] = (struct mcp_event){text, size};
         c->kept_bytes += size;
         atomic_fetch_add(mcp_kept_bytes(c->mcp), size);
+}
+
+void mcp_streams_trim(struct mcp_client *c)
+{
+        trim(c, 0);
 }
 
 void mcp_streams_free(struct mcp_client *c)
@@ -226,10 +244,13 @@ static void keep_event(struct mcp_client *c, struct mcp_stream *s, const char *t
 void mcp_stream_send(struct mcp_call *c, json_t *message)
 {
         struct mcp_stream *s = c->stream;
-        _cleanup_free_ char *text = json_print(message, REPLY_JSON_FLAGS);
+        bool wanted = s->kept || !s->gone;
+        _cleanup_free_ char *text = wanted ? json_print(message, REPLY_JSON_FLAGS) : NULL;
         char id[EVENT_ID_MAX];
 
         json_decref(message);
+        if (!wanted)
+                return;
         if (!text) {
                 s->gone = true;
                 reply_abort(c->request);
@@ -344,7 +365,7 @@ static int event_at(const struct mcp_stream *s, uint64_t place, char **ret)
                 return -ENOENT;
         if (place - s->first >= s->n)
                 return 0;
-        *ret = strdup(s->events[place - s->first].text);
+        *ret = strdup(s->events[s->start + (place - s->first)].text);
         return *ret ? 1 : -ENOMEM;
 }
 
@@ -410,14 +431,23 @@ static int look(struct request *r, struct mcp_client *c, struct mcp_stream *s)
         return 0;
 }
 
-static void follow_rest(struct request *r, struct mcp_client *c, struct mcp_stream *s, uint64_t place, bool resumes)
+/* Somebody else has taken the place. */
+static bool is_replaced(struct mcp_client *c, const struct mcp_stream *s, uint64_t turn)
+{
+        pthread_mutex_lock(&c->lock);
+        bool replaced = s->turn != turn;
+        pthread_mutex_unlock(&c->lock);
+        return replaced;
+}
+
+static void follow_rest(struct request *r, struct mcp_client *c, struct mcp_stream *s, uint64_t turn, uint64_t place, bool resumes)
 {
         uint64_t ping = monotonic_usec() + FOLLOW_PING_USEC;
         int status = begin(r);
 
         if (status == 0 && !resumes && mcp_version_primes(c->version))
                 status = write_prime(r, 0);
-        while (status == 0 && !is_over(r, c)) {
+        while (status == 0 && !is_over(r, c) && !is_replaced(c, s, turn)) {
                 status = look(r, c, s);
                 if (status == 0)
                         status = send_kept(r, c, s, &place);
@@ -450,15 +480,18 @@ static void refuse(struct request *r, int status, int code, const char *message)
 }
 
 /* There is one at a time. One that comes back takes the place of the one before, whose end nobody has noticed yet. */
-static bool begin_listening(struct mcp_client *c, bool resumes, struct mcp_stream **ret)
+static bool begin_listening(struct mcp_client *c, bool resumes, struct mcp_stream **ret, uint64_t *ret_turn)
 {
         pthread_mutex_lock(&c->lock);
         struct mcp_stream *s = find(c, 0);
         if (!s)
                 s = stream_new(c, 0);
         bool free_place = s && (s->readers == 0 || resumes);
-        if (free_place)
+        if (free_place) {
                 s->readers++;
+                *ret_turn = ++s->turn;
+                pthread_cond_broadcast(&c->changed);
+        }
         pthread_mutex_unlock(&c->lock);
         *ret = s;
         return free_place;
@@ -474,14 +507,14 @@ static void stop_reading(struct mcp_client *c, struct mcp_stream *s)
 void mcp_stream_follow(struct request *r, struct mcp_client *c, const char *after)
 {
         struct mcp_stream *s = NULL;
-        uint64_t number = 0, place = 0;
+        uint64_t number = 0, place = 0, turn = 0;
 
         if (after && parse_id(after, &number, &place) < 0) {
                 refuse(r, 400, RPC_INVALID, "Last-Event-ID is not the id of an event of this server");
                 return;
         }
         if (number == 0) {
-                if (!begin_listening(c, after, &s)) {
+                if (!begin_listening(c, after, &s, &turn)) {
                         refuse(r, s ? 409 : 503, RPC_SESSION_NEEDED, s ? "this client has such a stream already" : "there is no memory for it");
                         return;
                 }
@@ -490,7 +523,7 @@ void mcp_stream_follow(struct request *r, struct mcp_client *c, const char *afte
                         place = s->first + s->n; /* what was told before is not told again */
                         pthread_mutex_unlock(&c->lock);
                 }
-                follow_rest(r, c, s, place, after);
+                follow_rest(r, c, s, turn, place, after);
         } else {
                 pthread_mutex_lock(&c->lock);
                 s = find(c, number);

@@ -22,6 +22,8 @@ void mcp_stream_follow(struct request *r, struct mcp_client *c, const char *afte
 /* subscriptions/listen of a stateless client: tells changes until it goes away. */
 void mcp_stream_listen(struct mcp_call *c, struct mcp_client *watch, bool list);
 
+/* With the client's lock: what was kept for long enough goes. */
+void mcp_streams_trim(struct mcp_client *c);
 /* Of a client that is freed. */
 void mcp_streams_free(struct mcp_client *c);
 

@@ -117,7 +117,8 @@ def look():
         if len(rows) == ROWS_MAX:
             more += 1
             continue
-        rows.append(describe(clean(name), value, min(piece, room)))
+        # A shorter piece could end within a secret, and nobody would find it there.
+        rows.append(describe(clean(name), value, piece if room >= piece else 0))
         room -= len(rows[-1][4])
     builtins.display({MIME: {"variables": rows, "more": more}}, raw=True)
 

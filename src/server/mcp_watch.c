@@ -169,11 +169,14 @@ static struct mcp_subscription *find(struct mcp_client *c, const char *uri)
 static int add(struct mcp_client *c, char *uri, uint64_t state)
 {
         _cleanup_free_ char *own = uri;
+        size_t bytes = strlen(own);
         int r = 0;
 
         pthread_mutex_lock(&c->lock);
         bool known = find(c, own) != NULL;
-        if (!known && c->n_subscriptions == MCP_SUBSCRIPTIONS_MAX)
+        for (size_t i = 0; i < c->n_subscriptions; i++)
+                bytes += strlen(c->subscriptions[i].uri);
+        if (!known && (c->n_subscriptions == MCP_SUBSCRIPTIONS_MAX || bytes > MCP_SUBSCRIPTIONS_BYTES_MAX))
                 r = -ENOSPC;
         else if (!known)
                 c->subscriptions[c->n_subscriptions++] = (struct mcp_subscription){TAKE_PTR(own), state};

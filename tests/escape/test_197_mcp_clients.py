@@ -7,11 +7,13 @@ import json
 import pathlib
 import random
 import re
+import socket
+import time
 
 import pytest
 from hostile_clients import tenants  # noqa: F401
 from peer import META, Events, Peer, RpcError
-from server import in_threads
+from server import in_threads, wait_for
 
 CODES = {-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, -32020, -32021, -32022}
 TENANT_CLIENTS_MAX = 512
@@ -207,3 +209,80 @@ def test_deep_and_large_messages(tenants, peer):  # noqa: F811
     judge(peer.send(message))
     lives(tenants, pid)
     assert memory(tenants) < before + 64 * 1024
+
+
+# ---- what was found by attacking it ----
+
+FOREVER = "import time\nwhile True: time.sleep(0.01)"
+
+
+def busy(tenants, peer, code=FOREVER):  # noqa: F811
+    """A call that goes on, in the client's own session: its stream, and the session."""
+    session = peer.good("run_python", code="x = 1")["session"]
+    stream = peer.stream("tools/call", {"name": "run_python", "arguments": {"code": code}}, id="busy")
+    wait_for(lambda: tenants.get(f"/v1/runs?session={session}&limit=1", token=peer.token).json["runs"][0]["state"] == "running")
+    return stream, session
+
+
+@pytest.mark.waits
+def test_a_slow_reader_holds_no_session(tenants):  # noqa: F811
+    """Who does not read what is told of a run does not keep its session from ending."""
+    peer = Peer(tenants, token=tenants.alfa)
+    session = peer.good("run_python", code="x = 1")["session"]
+    noisy = "import time\nwhile True:\n    print(chr(1) * 4096, flush=True)\n    time.sleep(0.02)"
+    message = peer.message("tools/call", {"name": "run_python", "arguments": {"code": noisy}}, {"progressToken": 1}, id="deaf")
+    body = json.dumps(message).encode()
+    with tenants.raw(tcp=True) as plain:
+        head = [f"{name}: {value}" for name, value in {**peer.headers(message), "Host": "127.0.0.1:%d" % tenants.tcp[1], "Content-Length": len(body)}.items()]
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.sendall("\r\n".join(["POST /mcp HTTP/1.1", *head, "", ""]).encode() + body)
+        time.sleep(5)  # until nothing goes any more: each event has 24 KB
+        began = time.monotonic()
+        assert tenants.delete(f"/v1/sessions/{session}", token=tenants.alfa).status == 204
+        assert time.monotonic() - began < 15
+    peer.end()
+
+
+def test_large_calls_do_not_wait_for_a_turn(tenants):  # noqa: F811
+    """What they hold of memory that all share would be held as long as others like."""
+    peer = Peer(tenants, token=tenants.alfa)
+    stream, _ = busy(tenants, peer)
+    with stream:
+        assert "runs something already" in peer.bad("run_python", code="#" + "x" * (2 << 20))
+        peer.notify("notifications/cancelled", {"requestId": "busy"})
+    answer = peer.send(peer.message("tools/call", {"name": "run_python", "arguments": {"code": "1"}, "_meta": {"x": "y" * (25 << 20)}}, id=1))
+    assert answer.status == 413, answer.explain()
+    peer.end()
+
+
+def test_long_progress_tokens_are_none(tenants):  # noqa: F811
+    peer = Peer(tenants, token=tenants.alfa)
+    for token, told in (("t" * 256, True), ("t" * 257, False)):
+        peer.notifications.clear()
+        peer.tool("run_python", meta={"progressToken": token}, code="import time\nfor i in range(5): print(i, flush=True); time.sleep(0.15)")
+        assert bool([m for m in peer.notifications if m["method"] == "notifications/progress"]) == told
+    peer.end()
+
+
+def test_who_comes_back_takes_the_place(tenants):  # noqa: F811
+    """There is one stream of a client for what belongs to no request, however often it is asked for."""
+    peer = Peer(tenants, token=tenants.alfa)
+    peer.ready()
+    streams = [peer.listen()]
+    assert next(iter(streams[0])).id == "0-start"
+    for _ in range(5):
+        streams.append(peer.listen(last="0-start"))
+    for old in streams[:-1]:
+        assert list(old) == [], "it has ended"
+    streams[-1].close()
+    peer.end()
+
+
+def test_bytes_of_subscriptions(tenants):  # noqa: F811
+    peer = Peer(tenants, token=tenants.alfa)
+    session = peer.good("run_python", code="1")["session"]
+    with pytest.raises(RpcError) as caught:
+        for i in range(20):
+            peer.call("resources/subscribe", {"uri": f"glovebox://sessions/{session}/files/" + "/".join([f"{i:02}" + "x" * 200] * 15)})
+    assert caught.value.code == -32602 and 5 < i < 19
+    peer.end()

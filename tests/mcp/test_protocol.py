@@ -342,6 +342,18 @@ def test_cancelled(server, peer):
     assert peer.good("run_python", code="x")["value"] == "42"
 
 
+def test_code_that_takes_its_time_is_not_killed(server, peer):
+    """It is asked once."""
+    session = peer.good("run_python", code="x = 42")["session"]
+    slow = ("import time\nend = None\nwhile not end or time.monotonic() < end:\n    try:\n        time.sleep(0.01)\n"
+            "    except KeyboardInterrupt:\n        end = end or time.monotonic() + 0.8\nx = 43")
+    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": slow}}, id="slow") as stream:
+        wait_for(lambda: last_run(server, session)["state"] == "running")
+        peer.notify("notifications/cancelled", {"requestId": "slow"})
+        assert [m for m in stream.messages() if "id" in m] == []
+    assert peer.good("run_python", code="x")["value"] == "43"
+
+
 def test_code_that_does_not_listen_is_killed(server, peer):
     session = peer.good("run_python", code="x = 42")["session"]
     deaf = "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nprint('deaf', flush=True)\nwhile True: time.sleep(1)"

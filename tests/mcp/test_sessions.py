@@ -502,3 +502,14 @@ def test_a_directory_of_the_host_is_not_emptied(scratch):
         # And one that the server keeps itself is the session's.
         assert kept.good("reset_session", files="delete")["files"] == "deleted"
         assert run(kept, "import os; os.listdir('.')")["value"] == "[]"
+
+
+def test_no_part_of_a_secret_at_the_end_of_the_previews(server):  # noqa: F811
+    """Where there is room for a part of a preview only, there is none: the scrubber would not know the part."""
+    value = "s3cr3t-" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + secrets.token_hex(6)
+    peer = Peer(server, options={"secrets": {"KEY": value}})
+    for size in range(3900, 4200, 20):
+        run(peer, f"import os\nfor i in range(63): globals()[f'a{{i:03}}'] = 'x' * 5000\nb = 'x' * {size}\nzz = os.environ['KEY']")
+        result = peer.tool("session_info")
+        assert "zz" in text_of(result) and not [i for i in range(len(value) - 8) if value[i:i + 8] in str(result)]
+    peer.end()
