@@ -44,6 +44,7 @@ static void on_server_end(struct bridge *b)
         private_end_text(&b->server, how, sizeof(how));
         snprintf(why, sizeof(why), "the server %s; its sessions are lost, with their variables and files. The next call starts a new one", how);
         message_print(MESSAGE_WARNING, "the private server %s", how);
+        b->again = true;
         if (b->initialize)
                 b->handshake = HANDSHAKE_LOST;
         for (struct call *c = b->calls; c; c = c->next) {

@@ -122,6 +122,7 @@ struct bridge {
         char version[MCP_VERSION_HEADER_MAX];
         bool listens;     /* the stream of the handshake was opened, or is wanted again after another one */
         bool told_refused;
+        bool again; /* a server of our own has ended, and another one has taken its place */
         bool alone; /* a request of the client stood alone: the server knows us by our name, too */
 };
 

@@ -59,6 +59,9 @@ static int write_headers(struct bridge *b, struct call *c, struct buffer *out)
 
         c->session[0] = '\0';
         int r = buffer_add(out, b->headers.data, b->headers.size);
+        /* What the client had is lost with the server before, and somebody has to tell it. */
+        if (r == 0 && (c->kind == CALL_HANDSHAKE || (alone && b->again)))
+                r = buffer_add_string(out, "Glovebox-Again: true\r\n");
         if (r == 0 && alone)
                 r = add_header(out, "MCP-Protocol-Version", m->version);
         if (r == 0 && alone && m->method)

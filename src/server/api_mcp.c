@@ -174,7 +174,7 @@ static int find_named(struct post *p, int *ret_status, struct rpc_error *err)
         const char *name = request_header(r, "glovebox-client");
         gb_error why = {0};
 
-        if (!name || mcp_client_named(r->server->mcp, &r->caller, name, p->options, &p->call.client, &why) == 0)
+        if (!name || mcp_client_named(r->server->mcp, &r->caller, name, p->options, request_header(r, "glovebox-again"), &p->call.client, &why) == 0)
                 return 0;
         return as_rpc(&why, RPC_PARAMS, ret_status, err);
 }
@@ -199,6 +199,7 @@ static void initialize(struct post *p)
                 refuse(r, status, p->call.message.id, &err);
                 return;
         }
+        p->call.client->again = request_header(r, "glovebox-again"); /* nobody else knows it yet */
         (void)reply_header(r, "Mcp-Session-Id", "%s", p->call.client->id);
         reply_json(r, 200, rpc_result(p->call.message.id, TAKE_PTR(result)));
 }

@@ -34,6 +34,7 @@ struct mcp_client {
         pthread_mutex_t lock; /* of the rest */
         pthread_cond_t changed; /* CLOCK_MONOTONIC: an event in a stream, or something to look at */
         char session[JOURNAL_ID_MAX]; /* its own; empty: none yet */
+        bool again; /* it was known to a server that has ended, and what it had there is lost; told once */
         int log_level;
         struct mcp_call *calls; /* that are worked on */
         struct mcp_stream *streams; /* the newest first */
@@ -53,8 +54,8 @@ struct mcp_client {
 int mcp_client_new(struct mcp *m, const struct caller *caller, const char *version, json_t *options, struct mcp_client **ret, gb_error *err);
 /* By its id; only for who made it. NULL: there is none. With a reference; its idle time begins anew. */
 struct mcp_client *mcp_client_get(struct mcp *m, const struct caller *caller, const char *id);
-/* The one that names itself so, which is made when there is none. */
-int mcp_client_named(struct mcp *m, const struct caller *caller, const char *name, json_t *options, struct mcp_client **ret, gb_error *err);
+/* The one that names itself so, which is made when there is none; again: then it was known to a server before. */
+int mcp_client_named(struct mcp *m, const struct caller *caller, const char *name, json_t *options, bool again, struct mcp_client **ret, gb_error *err);
 struct mcp_client *mcp_client_ref(struct mcp_client *c);
 void mcp_client_put(struct mcp_client *c); /* takes NULL */
 DEFINE_CLEANUP(struct mcp_client, mcp_client_put)

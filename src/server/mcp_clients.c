@@ -312,7 +312,7 @@ int mcp_client_new(struct mcp *m, const struct caller *caller, const char *versi
         return enter(m, c, ret, err);
 }
 
-int mcp_client_named(struct mcp *m, const struct caller *caller, const char *name, json_t *options, struct mcp_client **ret, gb_error *err)
+int mcp_client_named(struct mcp *m, const struct caller *caller, const char *name, json_t *options, bool again, struct mcp_client **ret, gb_error *err)
 {
         if (strlen(name) != RESOURCE_ID_MAX - 1 || strspn(name, "0123456789abcdef") != RESOURCE_ID_MAX - 1)
                 return error_set(err, GB_E_USAGE, EINVAL, "the header Glovebox-Client is %d hexadecimal digits that nobody can guess", RESOURCE_ID_MAX - 1);
@@ -323,6 +323,7 @@ int mcp_client_named(struct mcp *m, const struct caller *caller, const char *nam
         if (!c)
                 return error_set(err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for one more client");
         strcpy(c->id, name);
+        c->again = again;
         return enter(m, c, ret, err);
 }
 

@@ -115,8 +115,10 @@ static int make_own(struct mcp_call *c, struct live_session **ret, const char **
                 return r;
         pthread_mutex_lock(&client->lock);
         memcpy(client->session, (*ret)->id, sizeof(client->session));
+        bool again = client->again;
+        client->again = false;
         pthread_mutex_unlock(&client->lock);
-        *ret_note = before[0] ? end_note(c, before) : NULL;
+        *ret_note = before[0] ? end_note(c, before) : again ? "The server was started anew, and a session from before is lost: its variables and files are gone." : NULL;
         return 0;
 }
 

@@ -292,7 +292,10 @@ def test_the_private_server_is_killed(peer):
         error = peer.answer(call)["error"]
         assert error["code"] == -32603 and "signal 9" in error["message"] and "lost" in error["message"]
     wait_for(lambda: not peer.left())
-    assert printed(peer.tool("run_python", code="print('x' in globals())")) == "False\n"  # another one, which knows the client again
+    result = peer.tool("run_python", code="print('x' in globals())")
+    assert printed(result) == "False\n"  # another one, which knows the client again
+    assert result["content"][0]["text"].startswith("The server was started anew, and a session from before is lost")
+    assert "anew" not in json.dumps(peer.tool("run_python", code="1")), "it is said once"
     assert peer.server_pid() != first and len(peer.left()) == 1
     known = below(peer.process.pid)
     assert peer.close() == 0
