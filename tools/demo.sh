@@ -83,6 +83,10 @@ print(json.dumps({k: r[k] for k in ("verdict", "exit_code", "signal", "duration_
 states = [c["state"] for c in r["controls"]]
 print("controls:", ", ".join(f"{states.count(s)} {s}" for s in sorted(set(states))))'
 
+title "6. An agent at work, over MCP: ten steps"
+printf '%s$ python3 docs/examples/agent.py glovebox mcp%s\n' "$dim" "$plain"
+env -u GLOVEBOX_SERVER python3 docs/examples/agent.py "$glovebox" mcp --private "$@" 2>&1 | cut -c 1-160
+
 title "Done"
 echo "The workspace is kept: $workspace"
 echo "Next: $glovebox run --help, README.md, docs/"

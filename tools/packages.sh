@@ -18,7 +18,7 @@ declare -A packages=(
         [bench]="$build python3 bubblewrap firejail runc docker.io podman runsc mmdebstrap apparmor"
         [soak]="$build python3 python3-pytest"
         [vm]="$build qemu-system-x86 e2fsprogs python3 apparmor"
-        [demo]="$build python3 python3-matplotlib"
+        [demo]="$build python3 python3-pandas python3-matplotlib"
 )
 unset build
 

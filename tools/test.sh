@@ -15,6 +15,8 @@ python=/usr/bin/python3
 . tools/builds.sh
 # shellcheck source=tools/venv.sh
 . tools/venv.sh
+# shellcheck source=tools/node.sh
+. tools/node.sh
 
 passed=0 failed=0 skipped=0 summary='' again=''
 pytest_max=900 # seconds for one part; a test that hangs is a failure, not a wait
@@ -226,9 +228,15 @@ engines_end() {
         unset GLOVEBOX_TEST_ENGINES
 }
 
-# Packages of others that ours is tried with, from PyPI. They are fetched while the builds and the first tests run.
+# Clients of MCP, from npm; -NAME is one that nobody needs here.
+mcp_clients=(@modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16
+        node@22.23.3 -vite -@vitejs/plugin-react -react -ink -pino -@napi-rs/keyring)
+
+# Packages of others that ours is tried with, from PyPI and npm. They are fetched while the builds and the first tests run.
 others_begin() {
         {
+                node_need mcp "${mcp_clients[@]}"
+                venv_need mcp mcp==2.3.0
                 venv_need adapters pytest smolagents langchain-core openai-agents pydantic-ai-slim
                 venv_need interpreter open-interpreter
         } >build/dev.venv.log 2>&1 &
@@ -252,6 +260,13 @@ test_compat() {
         [ ! -f build/venv-interpreter/packages ] || export GLOVEBOX_OPEN_INTERPRETER=$PWD/build/venv-interpreter/bin/python
         test_python "compat" build tests/compat
         test_adapters
+}
+
+# MCP, with clients of others where they could be had.
+test_mcp() {
+        [ ! -f build/node-mcp/packages ] || export GLOVEBOX_TEST_NODE=$PWD/build/node-mcp
+        [ ! -f build/venv-mcp/packages ] || export GLOVEBOX_TEST_MCP_PYTHON=$PWD/build/venv-mcp/bin/python
+        test_python "MCP" build tests/mcp
 }
 
 # soak NAME ARGUMENTS: ./dev soak is the long version of each.
@@ -308,6 +323,7 @@ waiting_begin
 test_python "conformance" build tests/conformance
 test_compat
 waiting_end
+test_mcp
 test_soak
 test_examples
 
@@ -321,6 +337,7 @@ if $asan; then
         if build-asan/src/cli/glovebox run --quiet -c pass </dev/null 2>/dev/null; then
                 test_python "end to end, sanitizers" build-asan tests/e2e -m smoke -k 'not as-user'
                 test_sessions_sanitized
+                test_python "MCP, sanitizers" build-asan tests/mcp/test_protocol.py
         else
                 echo "skipped: end to end with sanitizers (no cgroup for this user on this host)"
                 record "end to end, sanitizers" 0 0 1

@@ -28,6 +28,12 @@ static bool is_blank(const struct settings_file *f)
         return f->text[strspn(f->text, " \t\r\n")] == '\0' && strlen(f->text) == f->size;
 }
 
+/* What is left to do, when it cannot be done here. */
+static const char *by_hand(const struct merge *m)
+{
+        return m->entry ? "add the entry" : "take the entry out";
+}
+
 static int parse(struct merge *m, const char *text, size_t size, json_t **ret, gb_error *err)
 {
         json_error_t why;
@@ -37,8 +43,8 @@ static int parse(struct merge *m, const char *text, size_t size, json_t **ret, g
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         m->unreadable = true;
         if (!root)
-                return error_set(err, GB_E_USAGE, EINVAL, "%s is not plain JSON (line %d: %s)%s; it was left as it is, add the entry by hand", quote(m->file.path).text,
-                                 why.line, why.text, strstr(why.text, "near '/") ? ", it seems to have comments" : "");
+                return error_set(err, GB_E_USAGE, EINVAL, "%s is not plain JSON (line %d: %s)%s; it was left as it is, %s by hand", quote(m->file.path).text,
+                                 why.line, why.text, strstr(why.text, "near '/") ? ", it seems to have comments" : "", by_hand(m));
         _cleanup_json_ json_t *owned = root;
         if (!json_is_object(root))
                 return error_set(err, GB_E_USAGE, EINVAL, "%s holds no JSON object; it was left as it is", quote(m->file.path).text);
@@ -79,7 +85,8 @@ static int make_text(struct merge *m, const char *text, size_t size, json_t *roo
         if (r == -EFBIG)
                 return error_set(err, GB_E_LIMIT, EFBIG, "%s would become too large", quote(m->file.path).text);
         if (r < 0 || !written || !json_equal(written, root))
-                return error_set(err, GB_E_INTERNAL, EBADMSG, "%s could not be changed by itself; it was left as it is, add the entry by hand", quote(m->file.path).text);
+                return error_set(err, GB_E_INTERNAL, EBADMSG, "%s could not be changed by itself; it was left as it is, %s by hand", quote(m->file.path).text,
+                                 by_hand(m));
         return 0;
 }
 

@@ -440,6 +440,8 @@ int exec_run(struct exec *x, gb_error *err)
 {
         struct pollfd slots[SLOT_COUNT];
 
+        /* While it runs nobody can tell. */
+        x->maybe_full_before = atomic_exchange(&x->session->maybe_full, true);
         exec_arm_deadline(x);
         if (!x->channel)
                 note_started(x);

@@ -36,6 +36,7 @@ struct exec {
         struct buffer input; /* standard input for a runner that takes no descriptor */
         bool input_ended;
         struct box_usage before;
+        bool maybe_full_before; /* of struct session, when the run began */
         struct network_run network;
         unsigned cancels;
         uint64_t kill_usec;   /* when an interrupt was in vain; 0: not yet */

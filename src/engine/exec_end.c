@@ -135,6 +135,18 @@ void exec_take_end(struct exec *x, const struct box_end *end)
         x->result->facts.started = started;
 }
 
+/* Whose doing a full place is. The usage of the session was looked at before and after the run, but it need not have all places:
+ * of the others the end of a program tells, and they were not full before if they were not when the last one ended. */
+static void judge_full(struct exec *x, const struct box_usage *now)
+{
+        struct run_facts *f = &x->result->facts;
+        bool unseen = f->disk_full && !now->disk_full;
+
+        f->disk_full_before = unseen ? x->maybe_full_before : f->disk_full && x->before.disk_full;
+        if (x->ended && f->stop != STOP_LOST)
+                atomic_store(&x->session->maybe_full, unseen);
+}
+
 /* What the run has used: what the session has used meanwhile. Peaks are those of the session. */
 static void take_usage(struct exec *x)
 {
@@ -159,6 +171,8 @@ static void take_usage(struct exec *x)
                 f->inodes_peak = now.inodes;
                 f->disk_full = now.disk_full;
         }
+        if (r == 0)
+                judge_full(x, &now);
         /* The file of the code is in one of them. */
         if (x->script) {
                 f->disk_peak_bytes -= MIN(f->disk_peak_bytes, (x->code_size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);

@@ -194,10 +194,11 @@ static int add_control_notes(json_t *notes, const struct result *result)
 }
 
 /* Limits that were hit although the verdict is about something else, or nothing. */
-static int add_limit_notes(json_t *notes, const struct result *result)
+static int add_limit_notes(json_t *notes, const struct result *result, const struct policy *policy)
 {
         const struct run_facts *f = &result->facts;
         enum verdict_kind kind = result->verdict.kind;
+        char full[FULL_PLACE_MAX];
         int r = 0;
 
         if (f->oom_kills > 0 && kind != VERDICT_MEMORY)
@@ -207,7 +208,7 @@ static int add_limit_notes(json_t *notes, const struct result *result)
                 r |= add_note(notes, "%llu %s refused by the task limit", (unsigned long long)f->pids_refused,
                               f->pids_refused == 1 ? "fork was" : "forks were");
         if (f->disk_full && kind != VERDICT_DISK)
-                r |= add_note(notes, "a writable place had no room left at the end");
+                r |= add_note(notes, "%s", verdict_full_place(f, policy, full));
         if (result->truncated && kind != VERDICT_OUTPUT)
                 r |= add_note(notes, "the output was cut at its limit");
         if (result->values_dropped > 0)
@@ -226,11 +227,11 @@ static int add_network_note(json_t *notes, const struct result *result)
         return add_note(notes, "%s", hint);
 }
 
-static json_t *notes_to_json(const struct result *result)
+static json_t *notes_to_json(const struct result *result, const struct policy *policy)
 {
         _cleanup_json_ json_t *notes = json_array();
 
-        if (add_network_note(notes, result) < 0 || add_limit_notes(notes, result) < 0 || add_control_notes(notes, result) < 0)
+        if (add_network_note(notes, result) < 0 || add_limit_notes(notes, result, policy) < 0 || add_control_notes(notes, result) < 0)
                 return NULL;
         return TAKE_PTR(notes);
 }
@@ -267,7 +268,7 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= json_object_set_new(o, "language", json_text(result->language));
         r |= json_object_set_new(o, "backend", json_text(result->backend));
         r |= json_object_set_new(o, "controls", controls_to_json(&result->controls));
-        r |= json_object_set_new(o, "notes", notes_to_json(result));
+        r |= json_object_set_new(o, "notes", notes_to_json(result, policy));
         r |= json_object_set_new(o, "guard", guard_to_json(result->findings));
         r |= json_object_set_new(o, "scrubbed", scrubbed_to_json(result));
         if (policy->network_mode == NETWORK_ALLOWLIST)

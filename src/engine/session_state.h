@@ -29,6 +29,8 @@ struct session {
         char *python; /* the command of the template that it has; NULL: none */
 
         atomic_bool gone; /* it has ended by itself */
+        /* A place that the backend looks at only when a program ends (/tmp, say) may be full. */
+        atomic_bool maybe_full;
 
         pthread_mutex_t backend_lock; /* calls of the backend that are about the session and not one program */
 

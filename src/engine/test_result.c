@@ -219,6 +219,9 @@ static void test_notes(void **state)
         expect_note(r, 1, "1 process was killed by the memory limit");
         r->facts.disk_full = true;
         expect_note(r, 2, "a writable place had no room left at the end");
+        r->facts.disk_full_before = true;
+        expect_note(r, 2, "a writable place was full before the run and at its end (workspace 256 MB, /tmp 64 MB, peak 0 bytes): no more can be written there "
+                          "until something is deleted");
         r->truncated = true;
         expect_note(r, 3, "the output was cut at its limit");
         r->controls.status[CONTROL_MEMORY] = (struct control_status){CONTROL_WEAKER, "rlimit only"};

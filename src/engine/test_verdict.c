@@ -96,6 +96,12 @@ static const struct verdict_case cases[] = {
          "no room left to write (workspace 256 MB, /tmp 64 MB, peak 64 MB)"},
         {"full workspace", {EXIT(1), .disk_full = true, .disk_peak_bytes = 256 * MIB}, VERDICT_DISK, 120, "disk limit of 256 MB"},
         {"full before SIGXCPU", {KILLED(SIGXCPU), .disk_full = true}, VERDICT_DISK, 120, "no room"},
+        /* Full from an earlier run of the session: nothing is known of this failure. */
+        {"full before", {EXIT(3), .disk_full = true, .disk_full_before = true, .disk_peak_bytes = 256 * MIB}, VERDICT_ERROR, 3, "status 3."},
+        {"full before a crash", {KILLED(SIGSEGV), .disk_full = true, .disk_full_before = true}, VERDICT_ERROR, 128 + SIGSEGV, "SIGSEGV"},
+        {"full before, pids", {EXIT(1), .disk_full = true, .disk_full_before = true, .pids_refused = 1}, VERDICT_PIDS, 119, "64 processes"},
+        {"full before, disk stop", {KILLED(SIGKILL), .stop = STOP_DISK, .disk_full = true, .disk_full_before = true}, VERDICT_DISK, 120, "no room"},
+        {"full before, room at the end", {EXIT(1), .disk_full_before = true}, VERDICT_ERROR, 1, "status 1."},
         {"full, ended well", {EXIT(0), .disk_full = true}, VERDICT_OK, 0, "ended well"},
 
         /* Claims of an interpreter that lives. */
@@ -108,6 +114,8 @@ static const struct verdict_case cases[] = {
         {"claims an error, oom", {CLAIM(true), ALL_HITS, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
         {"claims an error, pids", {CLAIM(true), .pids_refused = 1, .disk_full = true}, VERDICT_PIDS, 119, "64 processes"},
         {"claims an error, full", {CLAIM(true), .disk_full = true}, VERDICT_DISK, 120, "no room"},
+        {"claims an error, full before", {CLAIM(true), .disk_full = true, .disk_full_before = true, .error_name = "NameError"}, VERDICT_ERROR, 1,
+         "failed with NameError: "},
         {"claims to be done after the time", {CLAIM(false), .stop = STOP_TIMEOUT}, VERDICT_TIMEOUT, 124, "time limit"},
         {"claims and is lost", {CLAIM(false), .stop = STOP_LOST}, VERDICT_LOST, 116, "unknown"},
         {"a fact before a claim", {EXIT(3), .claimed = true}, VERDICT_ERROR, 3, "status 3"},
@@ -193,6 +201,29 @@ static void test_amounts(void **state)
         }
 }
 
+static void test_full_place(void **state)
+{
+        static const struct policy huge = {.tmp_size_bytes = UINT64_MAX, .disk_limit_bytes = UINT64_MAX, .inode_limit = UINT64_MAX};
+        struct run_facts f = {EXIT(1), .disk_full = true, .disk_peak_bytes = 256 * MIB, .inodes_peak = 7};
+        char text[FULL_PLACE_MAX];
+
+        assert_string_equal(verdict_full_place(&f, &policy, text), "a writable place had no room left at the end");
+        f.disk_full_before = true;
+        assert_string_equal(verdict_full_place(&f, &policy, text),
+                            "a writable place was full before the run and at its end (workspace 256 MB, /tmp 64 MB, peak 256 MB): no more can be written "
+                            "there until something is deleted");
+        f.disk_peak_bytes = 1;
+        f.inodes_peak = 1000;
+        assert_string_equal(verdict_full_place(&f, &policy, text),
+                            "a writable place was full before the run and at its end (limit of 1000 files and directories, peak 1000): no more can be made "
+                            "there until some are deleted");
+        /* With the largest numbers it is still whole. */
+        f.inodes_peak = UINT64_MAX;
+        assert_non_null(strstr(verdict_full_place(&f, &huge, text), "some are deleted"));
+        f.disk_peak_bytes = UINT64_MAX;
+        assert_non_null(strstr(verdict_full_place(&f, &huge, text), "something is deleted"));
+}
+
 static void test_memory_below_start(void **state)
 {
         struct policy small = policy;
@@ -263,6 +294,7 @@ int main(void)
                 cmocka_unit_test(test_table),
                 cmocka_unit_test(test_messages_fit),
                 cmocka_unit_test(test_amounts),
+                cmocka_unit_test(test_full_place),
                 cmocka_unit_test(test_memory_below_start),
                 cmocka_unit_test(test_asks_with_the_flag),
                 cmocka_unit_test(test_human_units),

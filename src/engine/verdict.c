@@ -10,13 +10,16 @@
  *   5. syscall     it ended by SIGSYS, which is how the filter kills
  *   6. pids        forks were refused by the task limit (or it was reached, where refusals are not
  *                  counted), and the program failed
- *   7. disk        a writable place was full at the end, and the program failed
+ *   7. disk        a writable place was full at the end and not before, and the program failed
  *   8. error       any other signal, or an exit status that is not 0
  *   9. ok
  *
  * In a context the program goes on after the run. Then the only word on how the code did is that of the
  * interpreter it shares a process with, which is taken for what it is: it chooses between "ok" and "the
  * program failed" in the rules 4 to 9, and nothing else.
+ *
+ * In a session a place may be full from an earlier run. That the run freed some of it and filled it again cannot be
+ * seen, and most failures there have nothing to do with it: they are errors, and a note tells of the full place.
  *
  * A limit that was hit although the program ended well stays ok: the result's notes tell it. An
  * exit status is never read as a signal, nor SIGKILL as a limit: without a counter of the kernel
@@ -201,12 +204,34 @@ static void tell_pids(const struct run_facts *f, const struct policy *p, struct 
 }
 
 /* Room has two measures and several places; the facts tell which one ran out when they can. */
+static bool has_reached_bytes(const struct run_facts *f, const struct policy *p)
+{
+        return p->disk_limit_bytes > 0 && f->disk_peak_bytes >= p->disk_limit_bytes;
+}
+
+static bool has_reached_inodes(const struct run_facts *f, const struct policy *p)
+{
+        return p->inode_limit > 0 && f->inodes_peak >= p->inode_limit && !has_reached_bytes(f, p);
+}
+
+const char *verdict_full_place(const struct run_facts *f, const struct policy *p, char *ret)
+{
+        if (!f->disk_full_before)
+                snprintf(ret, FULL_PLACE_MAX, "a writable place had no room left at the end");
+        else if (has_reached_inodes(f, p))
+                snprintf(ret, FULL_PLACE_MAX, "a writable place was full before the run and at its end (limit of %llu files and directories, peak %llu): no "
+                                              "more can be made there until some are deleted",
+                         (unsigned long long)p->inode_limit, (unsigned long long)f->inodes_peak);
+        else
+                snprintf(ret, FULL_PLACE_MAX, "a writable place was full before the run and at its end (workspace %s, /tmp %s, peak %s): no more can be "
+                                              "written there until something is deleted",
+                         BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes), BYTES(f->disk_peak_bytes));
+        return ret;
+}
+
 static void tell_disk(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        bool bytes_reached = p->disk_limit_bytes > 0 && f->disk_peak_bytes >= p->disk_limit_bytes;
-        bool inodes_reached = p->inode_limit > 0 && f->inodes_peak >= p->inode_limit;
-
-        if (inodes_reached && !bytes_reached) {
+        if (has_reached_inodes(f, p)) {
                 set_amounts(v, p->inode_limit, f->inodes_peak, "inodes");
                 say(v, "Stopped by the limit of %llu files and directories (peak %llu)%s: make fewer files, or ask for "
                        "more %s.",
@@ -223,7 +248,7 @@ static void tell_disk(const struct run_facts *f, const struct policy *p, struct 
                 say(v, "Stopped%s because what was written can no longer be measured (a directory closed to its owner or too deep, a "
                        "process that hides its files, or too many open ones): keep directories readable and less than 128 deep.",
                     while_compiling(f));
-        else if (f->disk_full && !bytes_reached)
+        else if (f->disk_full && !has_reached_bytes(f, p))
                 say(v, "Failed%s with no room left to write (workspace %s, /tmp %s, peak %s): write less, or ask for more %s "
                        "or %s.",
                     while_compiling(f), BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes),
@@ -377,7 +402,7 @@ static enum verdict_kind decide_kind(const struct run_facts *f)
                 return VERDICT_SYSCALL;
         if (f->pids_refused > 0 || f->pids_full)
                 return VERDICT_PIDS;
-        if (f->disk_full)
+        if (f->disk_full && !f->disk_full_before)
                 return VERDICT_DISK;
         return VERDICT_ERROR;
 }

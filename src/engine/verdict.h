@@ -52,6 +52,7 @@ struct run_facts {
         bool disk_hidden;      /* stopped for disk: what was written could not be measured */
         bool host_full;        /* stopped for disk: the host's file system was running full */
         bool disk_full;        /* a writable place of the box had no room left at the end */
+        bool disk_full_before; /* and, as far as anybody knows, none when the run began: in a session */
 
         /* Runs in a context */
         bool channel_broken; /* we ended the interpreter, because it broke the rules of its control channel */
@@ -76,6 +77,9 @@ struct verdict {
 /* A pure function: nothing but facts and policy goes in. */
 void verdict_decide(const struct run_facts *facts, const struct policy *policy, struct verdict *ret);
 const char *verdict_name(enum verdict_kind kind);
+/* About a full place that the verdict is not about; ret holds at least FULL_PLACE_MAX bytes. Returns ret. */
+#define FULL_PLACE_MAX 256
+const char *verdict_full_place(const struct run_facts *facts, const struct policy *policy, char *ret);
 /* The exit status of the command for this end. */
 int verdict_exit_status(const struct verdict *v, const struct run_facts *facts);
 

@@ -163,6 +163,18 @@ json_t *content_link(const char *uri, const char *name, const char *type, int64_
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
 
+json_t *content_picture(const char *type, const char *base64, size_t size)
+{
+        _cleanup_json_ json_t *o = json_object();
+        int r = 0;
+
+        r |= json_object_set_new(o, "type", json_string("image"));
+        r |= json_object_set_new(o, "data", json_stringn_nocheck(base64, size));
+        r |= json_object_set_new(o, "mimeType", json_string(type));
+        r |= content_set_untrusted(o);
+        return r == 0 ? TAKE_PTR(o) : NULL;
+}
+
 /* ---- results that are no run's ---- */
 
 /* Takes both; structured may be NULL when there is none. */

@@ -36,6 +36,8 @@ int content_add_cut(struct buffer *out, const char *text, size_t size, size_t ma
 json_t *content_text(const char *text, size_t size);
 /* A link; takes nothing. size < 0: not known. */
 json_t *content_link(const char *uri, const char *name, const char *type, int64_t size);
+/* base64: its bytes, encoded. */
+json_t *content_picture(const char *type, const char *base64, size_t size);
 
 /* ---- results of tools; NULL: out of memory ---- */
 
@@ -45,6 +47,7 @@ struct content_run {
         const char *note;    /* a sentence to stand first: a session that is new because the one before has ended; NULL: none */
         json_t *files;       /* [{"path", "uri", "type", "size"}]: what the run has made or changed; borrowed; NULL: none, or not known */
         uint64_t more_files; /* that are not in the list */
+        bool files_cut;      /* there are too many to look at all: others may have changed, too */
 };
 
 /* result: the object of docs/results.md, whole. The result of the tool has content, structuredContent and isError (true unless the verdict is ok). */

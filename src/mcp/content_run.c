@@ -123,41 +123,6 @@ static int add_output(struct making *m, const char *key, const char *key_bytes, 
 
 /* ---- pictures ---- */
 
-/* A model's provider refuses the whole conversation for a picture that is none: what begins like one is let pass. */
-static bool looks_like(const char *type, const char *bytes, size_t size)
-{
-        static const struct {
-                const char *type;
-                size_t at;
-                const char *bytes;
-                size_t size;
-        } starts[] = {
-                {"image/png", 0, "\x89PNG\r\n\x1a\n", 8},
-                {"image/jpeg", 0, "\xff\xd8\xff", 3},
-                {"image/webp", 8, "WEBP", 4},
-                {"image/gif", 0, "GIF87a", 6},
-                {"image/gif", 0, "GIF89a", 6},
-        };
-        for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
-                size_t at = starts[i].at, n = starts[i].size;
-                if (strcmp(type, starts[i].type) == 0 && size >= at + n && memcmp(bytes + at, starts[i].bytes, n) == 0)
-                        return true;
-        }
-        return false;
-}
-
-static json_t *picture_item(const char *type, struct text t)
-{
-        _cleanup_json_ json_t *o = json_object();
-        int r = 0;
-
-        r |= json_object_set_new(o, "type", json_string("image"));
-        r |= json_object_set_new(o, "data", json_stringn_nocheck(t.bytes, t.size));
-        r |= json_object_set_new(o, "mimeType", json_string(type));
-        r |= content_set_untrusted(o);
-        return r == 0 ? TAKE_PTR(o) : NULL;
-}
-
 /* 0: it is there. -EFBIG: no room for it. -EINVAL: it is no picture. */
 static int add_picture(struct making *m, const char *type, const json_t *form)
 {
@@ -170,9 +135,10 @@ static int add_picture(struct making *m, const char *type, const json_t *form)
         int r = base64_decode(t.bytes, t.size, &bytes, &size);
         if (r < 0)
                 return r;
-        if (!looks_like(type, bytes, size))
+        const char *found = media_picture_of(bytes, size);
+        if (!found || strcmp(found, type) != 0)
                 return -EINVAL;
-        if (json_array_append_new(m->items, picture_item(type, t)) < 0)
+        if (json_array_append_new(m->items, content_picture(type, t.bytes, t.size)) < 0)
                 return -ENOMEM;
         m->pictures++;
         m->pictures_bytes += t.size;
@@ -341,7 +307,7 @@ static int add_error(struct making *m)
         const json_t *error = json_object_get(m->result, "error");
         int r = 0;
 
-        if (!json_is_object(error))
+        if (!json_is_object(error) || content_exit_status(m->result) >= 0)
                 return set(m, "error", json_null());
         _cleanup_json_ json_t *o = json_object();
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
@@ -408,7 +374,9 @@ static int add_files(struct making *m, struct buffer *lines)
                 r = add_file(m, &f, list, lines);
         }
         if (r == 0 && more > 0)
-                r = buffer_printf(lines, n > 0 ? "- and %llu more\n" : "%llu\n", (unsigned long long)more);
+                r = buffer_printf(lines, "%s%s%llu%s\n", n > 0 ? "- and " : "", m->o->files_cut ? "at least " : "", (unsigned long long)more, n > 0 ? " more" : "");
+        if (r == 0 && m->o->files_cut)
+                r = content_note(&m->notes, "The workspace has too many files to look at all of them, so files that have changed may be missing here. list_files shows what is in a directory.");
         return r == 0 ? set(m, "files", TAKE_PTR(list)) : r;
 }
 
@@ -421,16 +389,26 @@ static json_t *signal_of(const json_t *result)
         return string_or_null(name && strlen(name) < SIGNAL_MAX ? name : NULL);
 }
 
+/* Of the program; or of a command, in a shell that lives on. */
+static json_t *exit_code_of(const json_t *result)
+{
+        const json_t *own = json_object_get(result, "exit_code");
+        int status = content_exit_status(result);
+
+        if (json_is_integer(own))
+                return json_integer(json_integer_value(own));
+        return status >= 0 ? json_integer(status) : json_null();
+}
+
 static int add_verdict(struct making *m, const struct buffer *message)
 {
         const char *kind = content_kind(m->result);
-        const json_t *exit_code = json_object_get(m->result, "exit_code");
         int r = 0;
 
         r |= set(m, "verdict", json_string(kind));
         r |= set(m, "ok", json_boolean(strcmp(kind, "ok") == 0));
         r |= set(m, "message", json_stringn_nocheck(message->data, message->size));
-        r |= set(m, "exit_code", json_is_integer(exit_code) ? json_integer(json_integer_value(exit_code)) : json_null());
+        r |= set(m, "exit_code", exit_code_of(m->result));
         r |= set(m, "signal", signal_of(m->result));
         return r == 0 ? 0 : -ENOMEM;
 }

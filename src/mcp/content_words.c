@@ -42,6 +42,22 @@ const char *content_kind(const json_t *result)
         return kind_row(result)->name;
 }
 
+int content_exit_status(const json_t *result)
+{
+        const json_t *error = json_object_get(result, "error"), *value = json_object_get(error, "value");
+        const char *name = json_string_value(json_object_get(error, "name")), *digits = json_string_value(value);
+        size_t n = json_string_length(value);
+        int status = 0;
+
+        if (!name || strcmp(name, "ExitStatus") != 0 || json_string_length(json_object_get(error, "traceback")) > 0)
+                return -1;
+        if (n < 1 || n > 3 || strspn(digits, "0123456789") != n)
+                return -1;
+        for (size_t i = 0; i < n; i++)
+                status = 10 * status + (digits[i] - '0');
+        return status <= UINT8_MAX ? status : -1;
+}
+
 double content_duration_ms(const json_t *result)
 {
         double ms = json_number_value(json_object_get(result, "duration_ms"));
@@ -136,9 +152,12 @@ int content_add_message(struct buffer *out, const json_t *result)
         const struct kind_row *kind = kind_row(result);
         const json_t *message = json_object_get(json_object_get(result, "verdict"), "message");
         _cleanup_buffer_ struct buffer line = {0}, said = {0};
+        int status = content_exit_status(result);
 
         if (strcmp(kind->name, "ok") == 0)
                 return add_ok(out, result);
+        if (status >= 0 && strcmp(kind->name, "error") == 0)
+                return buffer_printf(out, "The command exited with status %d.", status);
         if (json_string_length(message) == 0)
                 return buffer_printf(out, "The run ended with the verdict %s.", kind->name);
 

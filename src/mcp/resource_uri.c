@@ -244,3 +244,21 @@ bool media_is_picture(const char *type)
                         return true;
         return false;
 }
+
+const char *media_picture_of(const void *bytes, size_t size)
+{
+        static const struct {
+                const char *type, *head;
+                size_t size;
+        } heads[] = {
+                {"image/png", "\x89PNG\r\n\x1a\n", 8},
+                {"image/jpeg", "\xff\xd8\xff", 3},
+                {"image/gif", "GIF87a", 6},
+                {"image/gif", "GIF89a", 6},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+                if (size > heads[i].size && memcmp(bytes, heads[i].head, heads[i].size) == 0)
+                        return heads[i].type;
+        return size > 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp((const char *)bytes + 8, "WEBP", 4) == 0 ? "image/webp" : NULL;
+}

@@ -34,5 +34,7 @@ char *resource_uri_output(const char *run, enum resource_kind kind);
 const char *media_type_of(const char *name);
 /* Of those that a model can look at: image/png, image/jpeg, image/gif, image/webp. */
 bool media_is_picture(const char *type);
+/* Which of those it is by its first bytes; NULL: none. A model's provider refuses a whole conversation for a picture that is none. */
+const char *media_picture_of(const void *bytes, size_t size);
 
 #endif

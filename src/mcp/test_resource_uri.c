@@ -163,6 +163,25 @@ static void test_pictures(void **state)
                 assert_false(media_is_picture(others[i]));
 }
 
+static void test_pictures_by_bytes(void **state)
+{
+        static const struct {
+                const char *bytes;
+                size_t size;
+                const char *type;
+        } rows[] = {
+                {"\x89PNG\r\n\x1a\n.", 9, "image/png"},   {"\xff\xd8\xff.", 4, "image/jpeg"}, {"GIF87a.", 7, "image/gif"}, {"GIF89a.", 7, "image/gif"},
+                {"RIFF\0\0\0\0WEBP.", 13, "image/webp"}, {"RIFF\0\0\0\0WAVE.", 13, NULL},   {"....\0\0\0\0WEBP.", 13, NULL}, {"GIF88a.", 7, NULL},
+                {"\x89PNG\n\x1a\n..", 9, NULL},          {"BM......", 8, NULL},
+        };
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                const char *type = media_picture_of(rows[i].bytes, rows[i].size);
+                assert_true(type ? rows[i].type && strcmp(type, rows[i].type) == 0 : !rows[i].type);
+                assert_null(media_picture_of(rows[i].bytes, rows[i].size - 1)); /* nothing but its head */
+        }
+        assert_null(media_picture_of("", 0));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -173,6 +192,7 @@ int main(void)
                 cmocka_unit_test(test_types),
                 cmocka_unit_test(test_every_type),
                 cmocka_unit_test(test_pictures),
+                cmocka_unit_test(test_pictures_by_bytes),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,13 +17,6 @@
 #define LIST_MAX 1000
 #define TEXT_MAX (16 * MIB) /* of what we make ourselves; what a model reads of it is cut before */
 
-static const char *base_name(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
-
 /* ---- write_file ---- */
 
 struct content {
@@ -76,7 +69,7 @@ static int written(const struct live_session *s, const char *path, size_t size, 
 {
         _cleanup_json_ json_t *o = json_object();
         _cleanup_buffer_ struct buffer text;
-        const char *type = media_type_of(base_name(path));
+        const char *type = media_type_of(path);
 
         buffer_init(&text, TEXT_MAX);
         int r = mcp_target_set_names(o, s, path);

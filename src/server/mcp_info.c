@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "policy/network.h"
+#include "server/mcp_target.h"
 #include "server/mcp_variables.h"
 #include "server/session_object.h"
 
@@ -128,11 +129,15 @@ static int set_variables(json_t *o, const struct mcp_call *c, struct live_sessio
         return r | note(notes, why);
 }
 
-static int set_files(json_t *o, struct live_session *s, json_t *notes)
+/* *ret_cut: they are some, and need not be the newest. */
+static int set_files(json_t *o, struct live_session *s, json_t *notes, bool *ret_cut)
 {
         uint64_t more = 0;
-        json_t *list = mcp_changed_files(s, 0, INFO_FILES_MAX, &more);
+        json_t *list = mcp_changed_files(s, 0, INFO_FILES_MAX, &more, ret_cut);
         int r = list ? 0 : note(notes, "The files of the workspace could not be looked at.");
+
+        if (*ret_cut)
+                r |= note(notes, "The workspace has too many files to look at all of them: these need not be the newest. list_files shows what is in a directory.");
 
         r |= json_object_set_new(o, "files", list ? list : json_array());
         r |= json_object_set_new(o, "files_more", json_integer((json_int_t)MIN(more, (uint64_t)INT64_MAX)));
@@ -160,7 +165,7 @@ static int copy_key(json_t *o, const json_t *from, const char *key)
         return json_object_set(o, key, json_object_get(from, key));
 }
 
-static json_t *info_to_json(const struct mcp_call *c, struct live_session *s, const char *first_note)
+static json_t *info_to_json(const struct mcp_call *c, struct live_session *s, const char *first_note, bool *ret_cut)
 {
         _cleanup_json_ json_t *shown = session_to_json(s, c->caller), *notes = json_array(), *o = json_object();
         _cleanup_policy_ struct policy *now = session_network_policy(s->session);
@@ -179,7 +184,7 @@ static json_t *info_to_json(const struct mcp_call *c, struct live_session *s, co
         /* First: what it needs itself is told below. */
         r |= set_variables(o, c, s, notes);
         r |= json_object_set_new(o, "languages", languages_to_json(s));
-        r |= set_files(o, s, notes);
+        r |= set_files(o, s, notes, ret_cut);
         r |= note_controls(notes, json_object_get(shown, "controls"));
         r |= json_object_set_new(o, "limits", limits_to_json(s, now));
         r |= json_object_set(o, "notes", notes);
@@ -198,7 +203,7 @@ static const char *text_of(const json_t *o, const char *key)
 static int add_languages(struct buffer *b, const json_t *o)
 {
         const json_t *list = json_object_get(o, "languages");
-        int r = buffer_add_string(b, json_array_size(list) > 0 ? "Interpreters that live and keep variables:" : "No interpreter lives yet.");
+        int r = buffer_add_string(b, json_array_size(list) > 0 ? "Interpreters that live and keep variables:" : "No interpreter lives now.");
 
         for (size_t i = 0; i < json_array_size(list); i++)
                 r |= buffer_printf(b, "%s %s", i > 0 ? "," : "", json_string_value(json_array_get(list, i)));
@@ -236,12 +241,12 @@ static int add_limits(struct buffer *b, const json_t *o)
         return r;
 }
 
-static int add_heading(struct buffer *b, const char *text, const json_t *more)
+static int add_heading(struct buffer *b, const char *text, const json_t *more, bool at_least)
 {
         int r = buffer_add_string(b, text);
 
         if (json_integer_value(more) > 0)
-                r |= buffer_printf(b, " (%lld more are not shown)", (long long)json_integer_value(more));
+                r |= buffer_printf(b, " (%s%lld more are not shown)", at_least ? "at least " : "", (long long)json_integer_value(more));
         return r | buffer_add_string(b, ":\n");
 }
 
@@ -264,11 +269,11 @@ static int add_variables(struct buffer *b, const char *nonce, const json_t *o)
                         r |= buffer_printf(&lines, ", %lld bytes", (long long)json_integer_value(size));
                 r |= buffer_printf(&lines, "%s%s\n", preview[0] ? " = " : "", preview);
         }
-        r |= add_heading(b, "Variables of Python, with type, [length] or (shape), and value", json_object_get(o, "variables_more"));
+        r |= add_heading(b, "Variables of Python, with type, [length] or (shape), and value", json_object_get(o, "variables_more"), false);
         return r != 0 ? r : content_add_marked(b, nonce, "variables", lines.data, lines.size, MCP_TEXT_BYTES_MAX, "all are in the structured content");
 }
 
-static int add_files(struct buffer *b, const char *nonce, const json_t *o)
+static int add_files(struct buffer *b, const char *nonce, const json_t *o, bool cut)
 {
         const json_t *list = json_object_get(o, "files");
         _cleanup_buffer_ struct buffer lines;
@@ -276,17 +281,17 @@ static int add_files(struct buffer *b, const char *nonce, const json_t *o)
 
         buffer_init(&lines, MCP_MESSAGE_BYTES_MAX);
         if (json_array_size(list) == 0)
-                return buffer_add_string(b, "The workspace has no files.\n");
+                return buffer_add_string(b, cut ? "" : "The workspace has no files.\n");
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const json_t *row = json_array_get(list, i);
-                r |= buffer_printf(&lines, "%s (%s, %lld bytes)\n", text_of(row, "path"), text_of(row, "type"),
-                                   (long long)json_integer_value(json_object_get(row, "size")));
+                r |= mcp_add_name(&lines, text_of(row, "path"));
+                r |= buffer_printf(&lines, " (%s, %lld bytes)\n", text_of(row, "type"), (long long)json_integer_value(json_object_get(row, "size")));
         }
-        r |= add_heading(b, "Files of the workspace, the newest first", json_object_get(o, "files_more"));
+        r |= add_heading(b, cut ? "Some files of the workspace, the newest of them first" : "Files of the workspace, the newest first", json_object_get(o, "files_more"), cut);
         return r != 0 ? r : content_add_marked(b, nonce, "files", lines.data, lines.size, MCP_TEXT_BYTES_MAX, "list_files has all of them");
 }
 
-static int add_text(struct buffer *b, const json_t *o)
+static int add_text(struct buffer *b, const json_t *o, bool cut)
 {
         const json_t *notes = json_object_get(o, "notes");
         char nonce[CONTENT_NONCE_MAX];
@@ -302,7 +307,7 @@ static int add_text(struct buffer *b, const json_t *o)
         r |= add_languages(b, o);
         r |= add_limits(b, o);
         r |= add_variables(b, nonce, o);
-        return r | add_files(b, nonce, o);
+        return r | add_files(b, nonce, o, cut);
 }
 
 int mcp_tool_session_info(struct mcp_call *c, const json_t *arguments, json_t **ret, struct rpc_error *err)
@@ -310,13 +315,14 @@ int mcp_tool_session_info(struct mcp_call *c, const json_t *arguments, json_t **
         _cleanup_live_session_ struct live_session *s = NULL;
         _cleanup_buffer_ struct buffer text;
         const char *first_note = NULL;
+        bool cut = false;
         gb_error why = {0};
 
         buffer_init(&text, MCP_MESSAGE_BYTES_MAX);
-        if (mcp_session_get(c, arguments, false, &s, &first_note, &why) < 0)
+        if (mcp_target_check_looks(arguments, &why) < 0 || mcp_session_get(c, arguments, false, &s, &first_note, &why) < 0)
                 return mcp_tool_failed(c, s, &why, ret, err);
-        _cleanup_json_ json_t *o = info_to_json(c, s, first_note);
-        if (!o || add_text(&text, o) != 0)
+        _cleanup_json_ json_t *o = info_to_json(c, s, first_note, &cut);
+        if (!o || add_text(&text, o, cut) != 0)
                 return mcp_out_of_memory(err);
         *ret = content_of_object(TAKE_PTR(o), &text);
         return *ret ? 0 : mcp_out_of_memory(err);

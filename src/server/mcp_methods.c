@@ -79,7 +79,7 @@ static int tools_call(struct mcp_call *c, json_t **ret, struct rpc_error *err)
 
 /* ---- what else there is ---- */
 
-static int empty(json_t **ret, struct rpc_error *err)
+int mcp_empty_result(json_t **ret, struct rpc_error *err)
 {
         *ret = json_object();
         return *ret ? 0 : mcp_out_of_memory(err);
@@ -87,7 +87,7 @@ static int empty(json_t **ret, struct rpc_error *err)
 
 static int ping(struct mcp_call *c, json_t **ret, struct rpc_error *err)
 {
-        return empty(ret, err);
+        return mcp_empty_result(ret, err);
 }
 
 static int discover(struct mcp_call *c, json_t **ret, struct rpc_error *err)
@@ -106,7 +106,7 @@ static int set_level(struct mcp_call *c, json_t **ret, struct rpc_error *err)
         pthread_mutex_lock(&c->client->lock);
         c->client->log_level = level;
         pthread_mutex_unlock(&c->client->lock);
-        return empty(ret, err);
+        return mcp_empty_result(ret, err);
 }
 
 /* ---- subscriptions/listen ---- */
@@ -189,7 +189,7 @@ static int listen(struct mcp_call *c, json_t **ret, struct rpc_error *err)
         }
         mcp_stream_send(c, first);
         mcp_stream_listen(c, watch, list);
-        return empty(ret, err);
+        return mcp_empty_result(ret, err);
 }
 
 /* ---- the table ---- */

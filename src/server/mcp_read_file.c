@@ -45,25 +45,6 @@ static int reading_parse(const json_t *arguments, struct reading *g, gb_error *e
 
 /* ---- pictures ---- */
 
-/* By its first bytes; NULL: none that a model can look at. */
-static const char *picture_of(const struct mcp_piece *p)
-{
-        static const struct {
-                const char *type, *head;
-                size_t size;
-        } rows[] = {
-                {"image/png", "\x89PNG\r\n\x1a\n", 8},
-                {"image/jpeg", "\xff\xd8\xff", 3},
-                {"image/gif", "GIF87a", 6},
-                {"image/gif", "GIF89a", 6},
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-                if (p->size > rows[i].size && memcmp(p->bytes, rows[i].head, rows[i].size) == 0)
-                        return rows[i].type;
-        return p->size > 12 && memcmp(p->bytes, "RIFF", 4) == 0 && memcmp(p->bytes + 8, "WEBP", 4) == 0 ? "image/webp" : NULL;
-}
-
 /* All of the file, when its name and its first bytes say the same kind of picture. 1: it is one; 0: it is not. */
 static int read_picture(struct mcp_call *c, struct reading *g, int fd, uint64_t size, gb_error *err)
 {
@@ -77,7 +58,7 @@ static int read_picture(struct mcp_call *c, struct reading *g, int fd, uint64_t 
                 r = mcp_piece_of_file(fd, 0, PICTURE_BYTES_MAX, &p, err);
         if (r < 0)
                 return r;
-        const char *found = picture_of(&p);
+        const char *found = media_picture_of(p.bytes, p.size);
         if (!found || strcmp(found, type) != 0 || mcp_piece_has_more(&p))
                 return 0;
         g->piece = p;
@@ -147,8 +128,8 @@ static int add_text(struct buffer *text, const struct reading *g, const json_t *
         if (r < 0 || g->picture)
                 return r;
         if (strcmp(json_string_value(json_object_get(o, "encoding")), "base64") == 0) {
-                r = buffer_printf(text, ". It is not text: the bytes are in the structured content, in base64%s",
-                                  media_is_picture(g->type) ? " (no picture that can be shown: too large, another kind than its name says, or a piece)" : "");
+                r = buffer_printf(text, ". It is not text%s. Look into it with run_python; the bytes are in the structured content, too, in base64",
+                                  media_is_picture(g->type) ? ", and no picture that can be shown: too large, another kind than its name says, or a piece" : "");
         } else if (p->size > 0) {
                 content_nonce(nonce);
                 r = buffer_add_string(text, "\n");
@@ -167,8 +148,7 @@ static int add_picture(json_t *result, const struct reading *g)
 
         if (base64_encode(g->piece.bytes, g->piece.size, &encoded, &size) < 0)
                 return -1;
-        return json_array_append_new(json_object_get(result, "content"), json_pack("{s:s, s:o, s:s}", "type", "image", "data", json_stringn_nocheck(encoded, size),
-                                                                                   "mimeType", g->type));
+        return json_array_append_new(json_object_get(result, "content"), content_picture(g->type, encoded, size));
 }
 
 /* Takes names. */

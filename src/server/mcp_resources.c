@@ -333,7 +333,7 @@ static int64_t ticks_before(uint64_t since_usec)
         return (int64_t)since_usec - (int64_t)tick.tv_sec * 1000000 - tick.tv_nsec / 1000 - 1;
 }
 
-json_t *mcp_changed_files(struct live_session *s, uint64_t since_usec, size_t max, uint64_t *ret_more)
+json_t *mcp_changed_files(struct live_session *s, uint64_t since_usec, size_t max, uint64_t *ret_more, bool *ret_cut)
 {
         _cleanup_walked_ struct walked w = {0};
         _cleanup_json_ json_t *list = json_array();
@@ -352,5 +352,6 @@ json_t *mcp_changed_files(struct live_session *s, uint64_t since_usec, size_t ma
         if (r < 0)
                 return NULL;
         *ret_more = n > max ? n - max : 0;
+        *ret_cut = w.cut;
         return TAKE_PTR(list);
 }

@@ -268,7 +268,7 @@ static int tell_result(struct mcp_call *c, const char *session, const char *id, 
                 uint64_t since = run.started_usec > 0 ? run.started_usec : run.created_usec;
                 mcp_session_touched(c, s);
                 told.session = session;
-                told.files = files = mcp_changed_files(s, since, MCP_FILES_MAX, &told.more_files);
+                told.files = files = mcp_changed_files(s, since, MCP_FILES_MAX, &told.more_files, &told.files_cut);
         }
         *ret = content_of_run(result, &told);
         return *ret ? 0 : mcp_out_of_memory(err);

@@ -36,6 +36,15 @@ int mcp_target_parse(const json_t *arguments, const char *fallback, struct resou
         return files_check_path(text, size, ret->path, err);
 }
 
+int mcp_target_check_looks(const json_t *arguments, gb_error *err)
+{
+        const char *session = json_string_value(json_object_get(arguments, "session"));
+
+        if (!session || strcmp(session, "new") != 0)
+                return 0;
+        return error_set(err, GB_E_USAGE, EINVAL, "this tool only looks at a session, and makes none: give the handle of one instead of \"new\", or leave `session` out");
+}
+
 int mcp_target_session(struct mcp_call *c, const struct resource_uri *target, const json_t *arguments, bool make, struct live_session **ret, struct files *ret_files,
                        const char **ret_note, gb_error *err)
 {
@@ -44,7 +53,9 @@ int mcp_target_session(struct mcp_call *c, const struct resource_uri *target, co
 
         if (target->id[0] && !named)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        int r = mcp_session_get(c, named ? named : arguments, make, &s, ret_note, err);
+        int r = make || named ? 0 : mcp_target_check_looks(arguments, err);
+        if (r == 0)
+                r = mcp_session_get(c, named ? named : arguments, make, &s, ret_note, err);
         if (r == 0)
                 r = session_files(s->session, ret_files, err);
         if (r == 0)

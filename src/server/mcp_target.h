@@ -10,7 +10,9 @@
 /* `path` of the arguments: a path of the workspace, or a URI. Of a file: id is empty where the URI does not say which session, and path is as files_check_path() leaves
  * it. fallback: what it is without one; NULL: there must be one. */
 int mcp_target_parse(const json_t *arguments, const char *fallback, struct resource_uri *ret, gb_error *err);
-/* The session of a file, as mcp_session_get() finds it, and its workspace. */
+/* For tools that only look: `session` must not ask for a new one. */
+int mcp_target_check_looks(const json_t *arguments, gb_error *err);
+/* The session of a file, as mcp_session_get() finds it, and its workspace. make: for a tool that changes something. */
 int mcp_target_session(struct mcp_call *c, const struct resource_uri *target, const json_t *arguments, bool make, struct live_session **ret, struct files *ret_files,
                        const char **ret_note, gb_error *err);
 /* As mcp_tool_failed(), for an error that may quote the path. s NULL: it did not get so far; the secrets are those of the client's own session. */

@@ -117,6 +117,7 @@ static int add_entry(struct walk *w, const char *dir, const struct file_entry *e
                 return -ENOMEM;
         if (strlen(path) >= HOST_PATH_MAX || (directory && (w->n_directories >= w->directories_max || depth_of(path) > MCP_WALK_DEPTH_MAX))) {
                 free(path);
+                w->out->cut = true;
                 return 0;
         }
         return directory ? add_directory(w, path) : add_file(w->out, path, e);
@@ -142,6 +143,7 @@ static int look_at(struct walk *w, const char *dir, bool first, gb_error *err)
                 return r;
         }
         w->entries += l->n;
+        w->out->cut |= l->truncated;
         for (size_t i = 0; i < l->n && r == 0; i++)
                 r = add_entry(w, dir, &l->entries[i]);
         return r < 0 ? out_of_memory(err) : 0;
@@ -153,7 +155,11 @@ static int walk_all(struct walk *w, gb_error *err)
 
         if (!root || add_directory(w, root) < 0)
                 return out_of_memory(err);
-        for (size_t i = 0; i < w->n_directories && w->entries < MCP_WALK_ENTRIES_MAX; i++) {
+        for (size_t i = 0; i < w->n_directories; i++) {
+                if (w->entries >= MCP_WALK_ENTRIES_MAX) {
+                        w->out->cut = true;
+                        break;
+                }
                 int r = look_at(w, w->directories[i], i == 0, err);
                 if (r < 0)
                         return r;

@@ -15,13 +15,14 @@ struct walked_file {
 struct walked {
         struct walked_file *files; /* by path */
         size_t n, allocated;
+        bool cut; /* there are too many to look at all: some are not in here */
 };
 
 void walked_done(struct walked *w);
 #define _cleanup_walked_ _cleanup_(walked_done)
 
 /* Regular files. Names that begin with a dot and __pycache__ are left out, with all that is in them; so is a path that has no URI: it is not UTF-8, or has a
- * secret of the session in it. Of a workspace with very many only the upper ones are found. *ret was zeroed. */
+ * secret of the session in it. Of a workspace with very many only the upper ones are found, and `cut` says so. *ret was zeroed. */
 int mcp_walk(struct live_session *s, struct walked *ret, gb_error *err);
 
 /* The whole path of an entry; dir: "." for the workspace itself. NULL: out of memory. */

@@ -189,12 +189,6 @@ static int check_client(struct mcp_call *c, struct rpc_error *err)
         return c->client ? 0 : rpc_fail(err, RPC_METHOD, "only a client that is known from one request to the next can be told of changes");
 }
 
-static int succeed(json_t **ret, struct rpc_error *err)
-{
-        *ret = json_object();
-        return *ret ? 0 : mcp_out_of_memory(err);
-}
-
 int mcp_resources_subscribe(struct mcp_call *c, json_t **ret, struct rpc_error *err)
 {
         _cleanup_live_session_ struct live_session *s = NULL;
@@ -217,7 +211,7 @@ int mcp_resources_subscribe(struct mcp_call *c, json_t **ret, struct rpc_error *
         look_at_all(c->server, c->caller, &look, 1);
         if (add(c->client, TAKE_PTR(look.uri), look.now) < 0)
                 return rpc_fail(err, RPC_PARAMS, "a client has at most %d subscriptions: give one up before", MCP_SUBSCRIPTIONS_MAX);
-        return succeed(ret, err);
+        return mcp_empty_result(ret, err);
 }
 
 int mcp_resources_unsubscribe(struct mcp_call *c, json_t **ret, struct rpc_error *err)
@@ -237,7 +231,7 @@ int mcp_resources_unsubscribe(struct mcp_call *c, json_t **ret, struct rpc_error
                 c->client->subscriptions[c->client->n_subscriptions] = (struct mcp_subscription){0};
         }
         pthread_mutex_unlock(&c->client->lock);
-        return succeed(ret, err);
+        return mcp_empty_result(ret, err);
 }
 
 /* ---- changes ---- */

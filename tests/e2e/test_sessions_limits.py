@@ -83,6 +83,60 @@ def test_disk(sessions):
     assert context.session.read("g") == b"x" * 1000
 
 
+def failed_beside_a_full_place(result):
+    """An error of its own, and a note of the full place."""
+    notes = [note for note in result.json["notes"] if note.startswith("a writable place was full before the run and at its end")]
+    assert result.verdict == "error" and len(notes) == 1, result
+    return notes[0]
+
+
+def test_disk_that_was_full_before(sessions):
+    """Who comes after the run that has filled the workspace is not blamed for it."""
+    session = sessions({"disk_limit": "1m"})
+    context, shell = session.context(), session.context("bash")
+    fill = "open('f', 'wb').write(bytes(2 << 20))"
+    assert context.run(fill).verdict == "disk"
+    name = context.run("foo")
+    assert "(workspace 1 MB, /tmp " in failed_beside_a_full_place(name) and ", peak 1 MB)" in failed_beside_a_full_place(name)
+    assert name.error["name"] == "NameError" and "NameError" in name.message and name.json["verdict"]["limit"] is None
+    failed_beside_a_full_place(shell.run("false"))
+    program = session.run("sh", "exit 3")
+    assert failed_beside_a_full_place(program) and program.exit_code == 3
+    # Why this one failed is in its own words, and in the note.
+    written = context.run("open('g', 'w').write('x' * 10000)")
+    assert failed_beside_a_full_place(written) and "No space left" in written.error["value"]
+    # That it was not full for a moment nobody has seen.
+    again = context.run(f"import os\nos.remove('f')\nos.remove('g')\n{fill}")
+    assert failed_beside_a_full_place(again) and again.error["name"] == "OSError"
+    crash = context.run("os.abort()")
+    assert failed_beside_a_full_place(crash) and crash.signal == signal.SIGABRT
+    assert "full before" in " ".join(good(context, "1").json["notes"])
+    # Made room, and filled it itself.
+    assert good(context, "import os\nos.remove('f')").json["notes"] == context.run("1").json["notes"] == shell.run("true").json["notes"]
+    plain = context.run("foo")
+    assert plain.verdict == "error" and not any("full" in note for note in plain.json["notes"])
+    result = context.run(fill)
+    assert result.verdict == "disk" and "1 MB" in result.message, result
+
+
+def test_tmp_that_was_full_before(sessions):
+    """The same for a place that is looked at when a program ends."""
+    session = sessions({"tmp_size": "1m"})
+    fill = "head -c 2000000 /dev/zero > /tmp/f"
+    filled = session.run("sh", fill)
+    assert filled.verdict == "disk" and "/tmp 1 MB" in filled.message, filled
+    assert "/tmp 1 MB" in failed_beside_a_full_place(session.run("sh", "exit 3"))
+    assert session.run("sh", "rm /tmp/f").verdict == "ok"
+    assert session.run("sh", fill).verdict == "disk"
+    assert session.run("sh", "rm /tmp/f").verdict == "ok"
+    # Nobody looks when an interpreter goes on.
+    context = session.context()
+    assert context.run("open('/tmp/f', 'wb').write(bytes(2 << 20))").error["name"] == "OSError"
+    crash = context.run("import os\nos.abort()")
+    assert failed_beside_a_full_place(crash) and crash.signal == signal.SIGABRT
+    failed_beside_a_full_place(session.run("sh", "false"))
+
+
 def test_inodes(sessions):
     context = sessions.context({"inode_limit": "64"})
     result = context.run("for i in range(100): open(f'f{i}', 'w').close()")

@@ -8,8 +8,11 @@ import sys
 
 import pytest
 
-import agent
-from mcp_helpers import HERE, TOOLS, call, text_of
+from mcp_helpers import TOOLS, call, text_of
+from server import ROOT
+
+sys.path.insert(0, str(ROOT / "docs/examples"))
+import agent  # noqa: E402
 
 MATPLOTLIB = pytest.mark.skipif(not os.path.isdir("/usr/lib/python3/dist-packages/matplotlib") or not os.path.isdir("/usr/lib/python3/dist-packages/pandas"),
                                 reason="python3-matplotlib and python3-pandas are not installed on this host")
@@ -55,7 +58,7 @@ def check(answers):
 @MATPLOTLIB
 def test_our_own(no_leaks, command_target, tmp_path):
     command = [command_target["command"], *command_target["args"]]
-    done = call(sys.executable, HERE / "agent.py", *command, home=tmp_path, AGENT_ANSWERS=str(tmp_path / "answers"), **command_target["env"]).expect()
+    done = call(sys.executable, agent.__file__, *command, home=tmp_path, AGENT_ANSWERS=str(tmp_path / "answers"), **command_target["env"]).expect()
     check(json.loads((tmp_path / "answers").read_text()))
     for number, (says, _) in enumerate(agent.STEPS, 1):
         assert f"{number:2}. {says}\n" in done.out, done.explain()

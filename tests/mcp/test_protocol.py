@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol over HTTP, in both eras: handshakes, sessions of the protocol, streams that break and are resumed, cancellation, progress, the log."""
+import itertools
 import json
 import threading
 
@@ -9,7 +10,8 @@ from peer import ACCEPT, META, SSE, Events, HttpError, Peer, RpcError, text_of
 from server import Server, in_threads, wait_for
 
 FOREVER = "import time\nwhile True:\n    time.sleep(0.01)"
-STEPS = "import time\nfor i in range(20):\n    print('step', i, flush=True)\n    time.sleep(0.05)\n'done'"
+N_STEPS = 4
+STEPS = f"import os, time\nfor i in range({N_STEPS}):\n    print('step', i, flush=True)\n    while not os.path.exists(f'go{{i}}'): time.sleep(0.01)\n'done'"
 PARSE, INVALID, METHOD, PARAMS, NEEDED, UNKNOWN, HEADER, VERSION = -32700, -32600, -32601, -32602, -32000, -32001, -32020, -32022
 
 
@@ -30,6 +32,31 @@ def peer(server):
 
 def stateless(server, **options):
     return Peer(server, era="stateless", **options)
+
+
+def go(server, session, step):
+    """Lets code that is at this step go on."""
+    assert server.put(f"/v1/sessions/{session}/files/go{step}").status in (200, 201, 204)
+
+
+def stepping(server, stream, session):
+    """The events of STEPS: each step is let go on when it was told, and who has got the event asks for the next."""
+    step, text = 0, ""
+    for event in stream:
+        yield event
+        message = event.json or {}
+        if message.get("method") == "notifications/progress":
+            text += message["params"].get("message", "")
+        if f"step {step}\n" in text:
+            go(server, session, step)
+            step += 1
+
+
+@pytest.fixture
+def session(server):
+    made = server.session()
+    yield made
+    server.delete(f"/v1/sessions/{made}").expect(204)
 
 
 def fails(code, function, *arguments, status=None, **options):
@@ -95,7 +122,7 @@ def test_sessions_belong_to_their_token(server):
         assert other.listen().status == 404 and other.http("DELETE", headers=other.headers()).status == 404
     assert owner.call("ping") == {}
     owner.end()
-    fails(NEEDED, owner.send and owner.read, owner.send(owner.message("ping", id=1)))
+    fails(NEEDED, owner.read, owner.send(owner.message("ping", id=1)))
 
 
 def test_the_end_of_a_client_ends_its_session(server):
@@ -281,15 +308,18 @@ def test_a_bridge_names_its_client(server):
 # ---- progress and the log ----
 
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
-def test_output_as_progress(server, era):
+def test_output_as_progress(server, session, era):
+    """While it runs: no step goes on before it was told. Nothing else is told, as nobody has asked for the log."""
     peer = Peer(server, era=era)
-    result = peer.tool("run_python", meta={"progressToken": 0}, code=STEPS)
-    told = [m["params"] for m in peer.notifications if m["method"] == "notifications/progress"]
-    assert all(p["progressToken"] == 0 for p in told) and len(told) > 2
+    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": STEPS, "session": session}}, meta={"progressToken": 0}) as stream:
+        *messages, last = [event.json for event in stepping(server, stream, session) if event.data]
+    assert {m["method"] for m in messages} == {"notifications/progress"}
+    told = [m["params"] for m in messages]
+    assert all(p["progressToken"] == 0 for p in told) and len(told) >= N_STEPS
     assert all(a["progress"] < b["progress"] for a, b in zip(told, told[1:]))
-    text = "".join(p.get("message", "") for p in told)
-    assert text.startswith("step 0\nstep 1\n") and result["structuredContent"]["stdout"].startswith(text[:40])
-    assert [m for m in peer.notifications if m["method"] == "notifications/message"] == [] or era == "handshake"
+    assert "".join(p.get("message", "") for p in told) == last["result"]["structuredContent"]["stdout"] == "".join(f"step {i}\n" for i in range(N_STEPS))
+    if era == "handshake":
+        peer.end()
 
 
 def test_no_progress_without_a_token(peer):
@@ -427,14 +457,14 @@ def test_an_id_is_used_once_at_a_time(server, peer):
 
 # ---- streams ----
 
-def test_events_have_ids(server, peer):
+def test_events_have_ids(server, peer, session):
     peer.ready()
-    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": STEPS}}, meta={"progressToken": 1}) as stream:
+    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": STEPS, "session": session}}, meta={"progressToken": 1}) as stream:
         assert stream.headers["X-Accel-Buffering"] == "no"
-        events = list(stream)
+        events = list(stepping(server, stream, session))
     assert events[0].data == "" and events[0].retry and events[0].id.endswith("-start")
     ids = [event.id for event in events]
-    assert len(set(ids)) == len(ids) and len({i.partition("-")[0] for i in ids}) == 1
+    assert len(set(ids)) == len(ids) >= 2 + N_STEPS and len({i.partition("-")[0] for i in ids}) == 1
     assert "result" in events[-1].json
 
 
@@ -448,17 +478,20 @@ def test_old_clients_get_no_empty_event(server):
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_stream_that_broke_goes_on(server, peer, after):
-    """The run did too; nothing is told twice and nothing is missing."""
+def test_a_stream_that_broke_goes_on(server, peer, session, after):
+    """The run did too, while nobody listened; nothing is told twice and nothing is missing."""
     peer.ready()
-    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": STEPS}}, meta={"progressToken": 1}, id="broken") as stream:
-        first = [next(iter_events) for iter_events in [iter(stream)] for _ in range(after + 1)]
+    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": STEPS, "session": session}}, meta={"progressToken": 1}, id="broken") as stream:
+        first = list(itertools.islice(stepping(server, stream, session), after + 1))
+    for step in range(N_STEPS):
+        go(server, session, step)
+    wait_for(lambda: last_run(server, session)["state"] == "ended")
     with peer.listen(last=first[-1].id) as rest:
         events = list(rest)
     messages = [e.json for e in first + events if e.data]
     assert messages[-1]["id"] == "broken" and messages[-1]["result"]["structuredContent"]["value"] == "'done'"
     told = [m["params"] for m in messages if m.get("method") == "notifications/progress"]
-    assert [p["progress"] for p in told] == list(range(1, len(told) + 1))
+    assert [p["progress"] for p in told] == list(range(1, len(told) + 1)) and len(told) >= after
     assert len({e.id for e in first + events}) == len(first + events)
     # And again, from its beginning: it is kept for a while.
     with peer.listen(last=first[0].id) as again:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A conversation of an agent with its sandbox, in ten steps, as a model would have it: the tools of `glovebox mcp` over standard input and output.
 
-    python3 tests/mcp/agent.py [COMMAND [ARGUMENT...]]
+    python3 docs/examples/agent.py [COMMAND [ARGUMENT...]]
 
 The command is `glovebox mcp` unless another one is named; $GLOVEBOX is that program. Nothing is needed but Python: the protocol is one JSON object on each line. The code that
 is run wants pandas and matplotlib on the host. With $AGENT_ANSWERS the answers are written to that file, as JSON."""
