@@ -326,12 +326,12 @@ int install_check(const struct install_client *c, const struct install_order *o,
         if (!o->url)
                 return 0;
         if (!c->url)
-                return error_set(err, GB_E_USAGE, 0, "the file of %s names programs only; instead of --http: glovebox mcp install %s -- --server=ADDRESS", c->title,
+                return error_set(err, GB_E_USAGE, 0, "the file of %s names programs only; instead of --http: glovebox mcp install %s -- --server=http://HOST:PORT (without TLS)", c->title,
                                  c->name);
         if (o->token_env && !o->token && !c->variable)
                 return error_set(err, GB_E_USAGE, 0,
                                  "%s takes no variable in a header, so that the token itself must stand there: --token TEXT; "
-                                 "or let it start a program that has it: glovebox mcp install %s -- --server=ADDRESS",
+                                 "or let it start a program that has it: glovebox mcp install %s -- --server=http://HOST:PORT (without TLS)",
                                  c->title, c->name);
         return 0;
 }

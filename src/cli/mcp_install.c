@@ -354,7 +354,8 @@ static int change(struct install *i, gb_error *err)
                 return command_fail(a, err);
         }
         if (!i->file[0]) {
-                error_set(err, GB_E_USAGE, 0, i->client->file ? "HOME is not set, or is no path from / on; --file FILE says which file it is" : "say which file it is: --file FILE");
+                error_set(err, GB_E_USAGE, 0, i->client->file ? "HOME is not set, or is no path from / on; --file FILE says which file it is"
+                                                              : "say which file it is: --file FILE");
                 return command_fail(a, err);
         }
         if (!entry) {

@@ -376,7 +376,8 @@ static int add_files(struct making *m, struct buffer *lines)
         if (r == 0 && more > 0)
                 r = buffer_printf(lines, "%s%s%llu%s\n", n > 0 ? "- and " : "", m->o->files_cut ? "at least " : "", (unsigned long long)more, n > 0 ? " more" : "");
         if (r == 0 && m->o->files_cut)
-                r = content_note(&m->notes, "The workspace has too many files to look at all of them, so files that have changed may be missing here. list_files shows what is in a directory.");
+                r = content_note(&m->notes, "Not all files of the workspace were looked at, they are too many or too deep: some that have changed may be missing here. "
+                                             "list_files shows what is in a directory.");
         return r == 0 ? set(m, "files", TAKE_PTR(list)) : r;
 }
 

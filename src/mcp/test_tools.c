@@ -160,7 +160,8 @@ static void test_schemas(void **state)
                 assert_string_equal(json_string_value(json_object_get(tool.output, "type")), "object");
                 assert_ptr_equal(json_object_get(tool.input, "additionalProperties"), json_false());
                 check_closed(tool.output);
-                /* The session is told in the same words everywhere (but that some make one for who has none, and those that only look never do), and comes back from everywhere. */
+                /* The session is told in the same words everywhere (but that some make one for who has none, and those that only look never do), and comes back from
+                 * everywhere. */
                 bool makes = strncmp(tool.name, "run_", 4) == 0 || tool.id == TOOL_WRITE_FILE, looks = !makes && tool.id != TOOL_RESET_SESSION;
                 assert_true(tool.id == TOOL_RESET_SESSION || json_equal(session, at(find(t, makes ? TOOL_RUN_PYTHON : TOOL_READ_FILE).input, "properties", "session")));
                 assert_int_equal(strstr(json_string_value(json_object_get(session, "description")), "\"new\"") == NULL, looks);

@@ -100,8 +100,8 @@ bool mcp_is_cancelled(struct mcp_call *c);
 /* Something was run or written in this session: who wants to hear of changes is woken, and looks. */
 void mcp_session_touched(struct mcp_call *c, const struct live_session *s);
 /* The files of a workspace that were changed since (by CLOCK_REALTIME), newest first, at most max: [{"path", "uri", "type", "size"}]; names that begin with a dot and
- * __pycache__ are left out. *ret_more: those that are not in the list; *ret_cut: at least, since there are too many files to look at all, and those that were need not be the
- * newest. NULL: it cannot be looked at, or out of memory. */
+ * __pycache__ are left out. *ret_more: those that are not in the list; *ret_cut: at least, since not all were looked at, and those that were need
+ * not be the newest. NULL: it cannot be looked at, or out of memory. */
 json_t *mcp_changed_files(struct live_session *s, uint64_t since_usec, size_t max, uint64_t *ret_more, bool *ret_cut);
 
 #endif

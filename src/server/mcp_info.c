@@ -137,7 +137,8 @@ static int set_files(json_t *o, struct live_session *s, json_t *notes, bool *ret
         int r = list ? 0 : note(notes, "The files of the workspace could not be looked at.");
 
         if (*ret_cut)
-                r |= note(notes, "The workspace has too many files to look at all of them: these need not be the newest. list_files shows what is in a directory.");
+                r |= note(notes, "Not all files of the workspace were looked at, they are too many or too deep: these need not be the newest. "
+                                 "list_files shows what is in a directory.");
 
         r |= json_object_set_new(o, "files", list ? list : json_array());
         r |= json_object_set_new(o, "files_more", json_integer((json_int_t)MIN(more, (uint64_t)INT64_MAX)));
@@ -287,7 +288,8 @@ static int add_files(struct buffer *b, const char *nonce, const json_t *o, bool 
                 r |= mcp_add_name(&lines, text_of(row, "path"));
                 r |= buffer_printf(&lines, " (%s, %lld bytes)\n", text_of(row, "type"), (long long)json_integer_value(json_object_get(row, "size")));
         }
-        r |= add_heading(b, cut ? "Some files of the workspace, the newest of them first" : "Files of the workspace, the newest first", json_object_get(o, "files_more"), cut);
+        r |= add_heading(b, cut ? "Some files of the workspace, the newest of them first" : "Files of the workspace, the newest first",
+                         json_object_get(o, "files_more"), cut);
         return r != 0 ? r : content_add_marked(b, nonce, "files", lines.data, lines.size, MCP_TEXT_BYTES_MAX, "list_files has all of them");
 }
 

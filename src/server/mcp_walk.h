@@ -15,7 +15,7 @@ struct walked_file {
 struct walked {
         struct walked_file *files; /* by path */
         size_t n, allocated;
-        bool cut; /* there are too many to look at all: some are not in here */
+        bool cut; /* they are too many or too deep to look at all: some are not in here */
 };
 
 void walked_done(struct walked *w);

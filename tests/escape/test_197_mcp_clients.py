@@ -11,7 +11,7 @@ import socket
 import time
 
 import pytest
-from hostile_clients import tenants  # noqa: F401
+from hostile_clients import SANITIZED, tenants  # noqa: F401
 from peer import META, Events, Peer, RpcError
 from server import in_threads, wait_for
 
@@ -59,14 +59,40 @@ def judge(answer):
 ODD = [None, True, False, 0, -1, 1.5, 1e308, 2 ** 63 - 1, "", "x", "\u0000", "\ud800".encode("utf-16", "surrogatepass").decode("utf-16", "replace"), "a" * 10000, [], [1], {}, {"a": 1}, "../../etc/passwd", "%00", "\r\nX: y"]
 
 
+RUN = {"name": "run_python", "arguments": {"code": "1"}}
+VERSION_AT, CAPABILITIES_AT = "params._meta." + META + "protocolVersion", "params._meta." + META + "clientCapabilities"
+
+
+def is_refused(peer, place, value):
+    """Whether nothing may be run by a call that is good but for this."""
+    if place in ("jsonrpc", "method", "params", "params.name", "params.arguments", VERSION_AT):
+        return True
+    if place == "id":
+        return not isinstance(value, (int, str)) or isinstance(value, bool) or value == "\0" or len(str(value)) > 1000
+    if place == "params.arguments.code":
+        return not isinstance(value, str)
+    return peer.era == "stateless" and (place == "params._meta" or place == CAPABILITIES_AT and not isinstance(value, dict))
+
+
+def runs_by(peer, server, message):
+    """How many runs come of it."""
+    before = set(runs(server, peer.token))
+    judge(peer.send(json.dumps(message).encode(), {"Mcp-Method": message["method"], "Mcp-Name": "run_python"}))
+    return len(set(runs(server, peer.token)) - before)
+
+
 @pytest.mark.parametrize("place", ["jsonrpc", "id", "method", "params", "params.name", "params.arguments", "params.uri", "params.cursor", "params._meta", "params._meta.progressToken", "params.requestId", "params.level",
-                                   "params.notifications", "params._meta." + META + "protocolVersion", "params._meta." + META + "clientCapabilities"])
+                                   "params.notifications", "params.arguments.code", VERSION_AT, CAPABILITIES_AT])
 def test_odd_values_everywhere(tenants, peer, place):  # noqa: F811
     peer.ready()
     pid, before = tenants.pid, runs(tenants, tenants.alfa)
     for method in ("tools/call", "tools/list", "resources/read", "resources/subscribe", "logging/setLevel", "initialize", "notifications/cancelled", "nothing"):
         for value in ODD:
             message = peer.message(method, {"name": "run_python", "uri": "glovebox://x", "level": "info"}, {"progressToken": 1}, id=1)
+            if is_refused(peer, place, value):
+                message["params"].update(copy.deepcopy(RUN))
+            elif place == "params.arguments.code":
+                continue  # that is code
             *outer, key = place.replace(META, "@").split(".")
             at = message
             for name in outer:
@@ -75,6 +101,7 @@ def test_odd_values_everywhere(tenants, peer, place):  # noqa: F811
             judge(peer.send(json.dumps(message).encode(), {"Mcp-Method": method, "Mcp-Name": "run_python" if method == "tools/call" else "glovebox://x"}))
     lives(tenants, pid)
     assert runs(tenants, tenants.alfa) == before, "nothing was run"
+    assert runs_by(peer, tenants, peer.message("tools/call", RUN, {"progressToken": 1}, id=1)) == 1, "without anything odd it would have been"
 
 
 def off_schema(schema, value):
@@ -154,7 +181,7 @@ def test_floods_of_notifications(tenants):  # noqa: F811
 
     in_threads([flood] * 4)
     assert other.call("ping") == {}
-    assert memory(tenants) < before + 16 * 1024
+    assert SANITIZED or memory(tenants) < before + 16 * 1024  # that keeps what was freed
     peer.end(), other.end()
 
 
@@ -170,7 +197,7 @@ def test_floods_of_handshakes(tenants):  # noqa: F811
             last = Peer(tenants, token=tenants.alfa)
             last.ready()
         assert other.call("ping") == {} and last.call("ping") == {} and first.call("ping") == {}
-        assert memory(tenants) < before + 32 * 1024
+        assert SANITIZED or memory(tenants) < before + 32 * 1024
     other.end(), first.end()
 
 
@@ -208,7 +235,7 @@ def test_deep_and_large_messages(tenants, peer):  # noqa: F811
     message = copy.deepcopy(peer.message("tools/call", {"name": "run_python", "arguments": {"code": "#" + "x" * (17 << 20)}}, id=1))
     judge(peer.send(message))
     lives(tenants, pid)
-    assert memory(tenants) < before + 64 * 1024
+    assert SANITIZED or memory(tenants) < before + 64 * 1024
 
 
 # ---- what was found by attacking it ----
@@ -257,10 +284,12 @@ def test_large_calls_do_not_wait_for_a_turn(tenants):  # noqa: F811
 
 def test_long_progress_tokens_are_none(tenants):  # noqa: F811
     peer = Peer(tenants, token=tenants.alfa)
-    for token, told in (("t" * 256, True), ("t" * 257, False)):
-        peer.notifications.clear()
-        peer.tool("run_python", meta={"progressToken": token}, code="import time\nfor i in range(5): print(i, flush=True); time.sleep(0.15)")
-        assert bool([m for m in peer.notifications if m["method"] == "notifications/progress"]) == told
+    peer.tool("run_python", meta={"progressToken": "t" * 257}, code="import time\nfor i in range(5): print(i, flush=True); time.sleep(0.15)")
+    assert not [m for m in peer.notifications if m["method"] == "notifications/progress"]
+    message = {"name": "run_python", "arguments": {"code": "print(1, flush=True)\n" + FOREVER}}
+    with peer.stream("tools/call", message, meta={"progressToken": "t" * 256}, id="told") as stream:
+        assert next(m for m in stream.messages() if m["method"] == "notifications/progress")["params"]["progressToken"] == "t" * 256
+        peer.notify("notifications/cancelled", {"requestId": "told"})
     peer.end()
 
 
