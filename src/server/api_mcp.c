@@ -280,9 +280,9 @@ static int admit(struct post *p, int *ret_status, struct rpc_error *err)
 
         int k = check_accept(r, ret_status, err);
         if (k == 0)
-                k = read_message(p, ret_status, err);
-        if (k == 0)
                 k = read_options(p, ret_status, err);
+        if (k == 0)
+                k = read_message(p, ret_status, err);
         if (k < 0)
                 return k;
         c->era = mcp_era_of(&c->message, version);
@@ -325,6 +325,15 @@ void api_mcp_post(struct request *r)
 
 /* ---- the other methods of HTTP ---- */
 
+/* Their addresses have no parameters. */
+static int check_plain(const struct request *r, int *ret_status, struct rpc_error *err)
+{
+        static const char *const none[] = {NULL};
+        gb_error why = {0};
+
+        return request_check_query(r, none, &why) < 0 ? as_rpc(&why, RPC_PARAMS, ret_status, err) : 0;
+}
+
 void api_mcp_get(struct request *r)
 {
         _cleanup_(post_done) struct post p = {.request = r};
@@ -333,7 +342,7 @@ void api_mcp_get(struct request *r)
 
         if (!accepts(r, "text/event-stream"))
                 (void)rpc_fail(&err, RPC_SESSION_NEEDED, "Accept must have text/event-stream");
-        else if (find_client(&p, &status, &err) == 0) {
+        else if (check_plain(r, &status, &err) == 0 && find_client(&p, &status, &err) == 0) {
                 mcp_stream_follow(r, p.call.client, request_header(r, "last-event-id"));
                 return;
         }
@@ -347,9 +356,12 @@ void api_mcp_delete(struct request *r)
         const char *name = request_header(r, "glovebox-client");
         int status = 400;
 
-        if (name && !request_header(r, "mcp-session-id"))
+        int k = check_plain(r, &status, &err);
+        if (k == 0 && name && !request_header(r, "mcp-session-id"))
                 p.call.client = mcp_client_get(r->server->mcp, &r->caller, name);
-        else if (find_client(&p, &status, &err) < 0) {
+        else if (k == 0)
+                k = find_client(&p, &status, &err);
+        if (k < 0) {
                 refuse(r, status, NULL, &err);
                 return;
         }

@@ -141,6 +141,7 @@ def answered(server, token):
 
 def test_half_closed(hasty):
     """Who says that nothing more comes is answered if his request was whole; else there is nothing to answer. No thread or socket stays."""
+    hasty.post("/v1/runs", {"code": "1"}, token=hasty.alfa).expect(200)  # from now on the template has its descriptors
     before = descriptors(hasty)
     whole = b"GET /v1/info HTTP/1.1\r\n" + HOST + authorized(hasty) + b"\r\n"
     run = b'{"code": "import time; time.sleep(0.3); print(189)"}'
