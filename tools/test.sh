@@ -179,10 +179,12 @@ runners_end() {
         python_count "runners" build
 }
 
-# What waits for most of its time, and is marked so. Beside tests that wait for engines, none of which asks right after itself whether anything is left; at
-# their ends the suites are asked, and GLOVEBOX_TEST_BESIDE has them wait for each other.
+# What waits for most of its time: tests that are marked so, and those of MCP, which wait for clients to start. Beside tests that wait for engines. None of them asks
+# right after itself whether anything is left; at their ends the suites are asked, and GLOVEBOX_TEST_BESIDE has them wait for each other.
 waiting_begin() {
         export GLOVEBOX_TEST_BESIDE=1
+        mcp_run >build/dev.mcp.log 2>&1 &
+        mcp=$!
         {
                 python_run "end to end, waiting" build tests/e2e -m waits
                 python_run "attacks, waiting" build tests/escape -m waits
@@ -197,6 +199,20 @@ waiting_end() {
         cat build/dev.waiting.log
         python_count "end to end, waiting" build
         python_count "attacks, waiting" build
+}
+
+# MCP, with clients of others where they could be had.
+mcp_run() {
+        [ ! -f build/node-mcp/packages ] || export GLOVEBOX_TEST_NODE=$PWD/build/node-mcp
+        [ ! -f build/venv-mcp/packages ] || export GLOVEBOX_TEST_MCP_PYTHON=$PWD/build/venv-mcp/bin/python
+        python_run "MCP" build tests/mcp
+}
+
+mcp_end() {
+        part "MCP"
+        wait "$mcp"
+        cat build/dev.mcp.log
+        python_count "MCP" build
 }
 
 # The unit tests with sanitizers, beside tests that mostly wait for engines.
@@ -256,17 +272,9 @@ test_adapters() {
 
 # The programs that move in; one of them with its own package.
 test_compat() {
-        wait "$others" || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
         [ ! -f build/venv-interpreter/packages ] || export GLOVEBOX_OPEN_INTERPRETER=$PWD/build/venv-interpreter/bin/python
         test_python "compat" build tests/compat
         test_adapters
-}
-
-# MCP, with clients of others where they could be had.
-test_mcp() {
-        [ ! -f build/node-mcp/packages ] || export GLOVEBOX_TEST_NODE=$PWD/build/node-mcp
-        [ ! -f build/venv-mcp/packages ] || export GLOVEBOX_TEST_MCP_PYTHON=$PWD/build/venv-mcp/bin/python
-        test_python "MCP" build tests/mcp
 }
 
 # soak NAME ARGUMENTS: ./dev soak is the long version of each.
@@ -319,11 +327,12 @@ test_python "attacks" build tests/escape -m 'not waits'
 asan=false
 ! test_build asan || asan=true
 ! $asan || sanitized_begin
+wait "$others" || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
 waiting_begin
 test_python "conformance" build tests/conformance
 test_compat
 waiting_end
-test_mcp
+mcp_end
 test_soak
 test_examples
 

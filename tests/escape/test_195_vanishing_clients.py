@@ -218,6 +218,7 @@ def test_other_answers(server, path):
     assert server.get(f"/v1/sessions/{server.session}/files/file", token=server.alfa).body == b"x" * 3000000
 
 
+@pytest.mark.waits
 def test_every_byte_of_an_upload(server):
     """A file is there whole, or as it was."""
     head = request_bytes("PUT", f"/v1/sessions/{server.session}/files/upload", [f"Authorization: Bearer {server.alfa}".encode(), b"Content-Length: 300000"], close=False)

@@ -56,7 +56,7 @@ def check(answers):
 
 
 @MATPLOTLIB
-def test_our_own(no_leaks, command_target, tmp_path):
+def test_our_own(command_target, tmp_path):
     command = [command_target["command"], *command_target["args"]]
     done = call(sys.executable, agent.__file__, *command, home=tmp_path, AGENT_ANSWERS=str(tmp_path / "answers"), **command_target["env"]).expect()
     check(json.loads((tmp_path / "answers").read_text()))
