@@ -3,7 +3,8 @@
 
 It runs in the user's interpreter, with globals of its own: `namespace` is the user's, `piece` is how many characters of a preview are
 wanted. No name of his is used, so that one who calls a variable `list` does no harm, and none is left. Nothing of his is called
-either: no __repr__, no __len__, no property. Asked are only builtins, and attributes of types of libraries that are known to answer at once.
+either: no __repr__, no __len__, no property. Asked are only builtins, and attributes of types that say they are of libraries
+which are known to answer at once.
 """
 import builtins
 import sys
