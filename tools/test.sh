@@ -179,12 +179,10 @@ runners_end() {
         python_count "runners" build
 }
 
-# What waits for most of its time: tests that are marked so, and those of MCP, which wait for clients to start. Beside tests that wait for engines. None of them asks
-# right after itself whether anything is left; at their ends the suites are asked, and GLOVEBOX_TEST_BESIDE has them wait for each other.
+# What waits for most of its time, and is marked so. Beside tests that wait for engines, none of which asks right after itself whether anything is left; at
+# their ends the suites are asked, and GLOVEBOX_TEST_BESIDE has them wait for each other.
 waiting_begin() {
         export GLOVEBOX_TEST_BESIDE=1
-        mcp_run >build/dev.mcp.log 2>&1 &
-        mcp=$!
         {
                 python_run "end to end, waiting" build tests/e2e -m waits
                 python_run "attacks, waiting" build tests/escape -m waits
@@ -201,11 +199,13 @@ waiting_end() {
         python_count "attacks, waiting" build
 }
 
-# MCP, with clients of others where they could be had.
-mcp_run() {
+# MCP, with clients of others where they could be had. It mostly waits for those to start, so it runs beside others, too; not beside conformance, which wants its
+# engines to answer in time.
+mcp_begin() {
         [ ! -f build/node-mcp/packages ] || export GLOVEBOX_TEST_NODE=$PWD/build/node-mcp
         [ ! -f build/venv-mcp/packages ] || export GLOVEBOX_TEST_MCP_PYTHON=$PWD/build/venv-mcp/bin/python
-        python_run "MCP" build tests/mcp
+        python_run "MCP" build tests/mcp >build/dev.mcp.log 2>&1 &
+        mcp=$!
 }
 
 mcp_end() {
@@ -330,6 +330,7 @@ asan=false
 wait "$others" || echo "some packages cannot be had here: $(tail -n 3 build/dev.venv.log)"
 waiting_begin
 test_python "conformance" build tests/conformance
+mcp_begin
 test_compat
 waiting_end
 mcp_end
