@@ -4,7 +4,7 @@
 #ifndef CLI_MCP_MERGE_H
 #define CLI_MCP_MERGE_H
 
-#include "cli/mcp_clients.h"
+#include "cli/mcp_install_clients.h"
 #include "cli/settings_file.h"
 
 enum merge_outcome { MERGE_ADDED, MERGE_REPLACED, MERGE_REMOVED, MERGE_NOTHING /* it is there, or is not there, already */ };

@@ -10,45 +10,13 @@ import zlib
 import pytest
 
 from peer import Peer, RpcError, text_of
-from server import Server, wait_for
+from server import wait_for
+from workspace import peer, run, server, session, uri_of  # noqa: F401
 
 PARAMS = -32602
 TEXT_MAX, READ_MAX = 32 << 10, 256 << 10
 READ_KEYS = {"session", "path", "uri", "type", "size", "offset", "length", "more", "encoding", "text"}
 NOBODY = "0" * 32
-
-
-@pytest.fixture(scope="module")
-def server(nothing_left_at_the_end):
-    with Server(tcp=True) as made:
-        yield made
-
-
-@pytest.fixture
-def peer(server):
-    made = Peer(server)
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def session(peer):
-    """The client's own, with nothing in it."""
-    return peer.good("list_files")["session"]
-
-
-@pytest.fixture
-def run(server, session):
-    """Runs code in it; what was printed."""
-    def call(code, **fields):
-        result = server.run(code, session=session, **fields)["result"]
-        assert result["verdict"]["kind"] == "ok", result
-        return result["stdout"]
-    return call
-
-
-def uri_of(session, path):
-    return f"glovebox://sessions/{session}/files/{path}"
 
 
 def pieces(peer, path, limit, **more):

@@ -10,44 +10,14 @@ import threading
 import pytest
 
 from peer import Events, Peer, RpcError
-from server import PATIENCE, Server
+from server import PATIENCE
+from workspace import peer, run, server, session, uri_of  # noqa: F401
 
 PARAMS, METHOD, RESOURCE = -32602, -32601, -32002
 MIB = 1 << 20
 PAGE, WALK_MAX, DEPTH_MAX, SUBSCRIPTIONS_MAX = 500, 2000, 16, 64
 NOBODY = "0" * 32
 UPDATED, LIST_CHANGED = "notifications/resources/updated", "notifications/resources/list_changed"
-
-
-@pytest.fixture(scope="module")
-def server(nothing_left_at_the_end):
-    with Server(tcp=True) as made:
-        yield made
-
-
-@pytest.fixture
-def peer(server):
-    made = Peer(server)
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def session(peer):
-    return peer.good("list_files")["session"]
-
-
-@pytest.fixture
-def run(server, session):
-    def call(code):
-        result = server.run(code, session=session)["result"]
-        assert result["verdict"]["kind"] == "ok", result
-        return result["stdout"]
-    return call
-
-
-def uri_of(session, path):
-    return f"glovebox://sessions/{session}/files/{path}"
 
 
 def refused(peer, method, **params):

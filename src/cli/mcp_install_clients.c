@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/mcp_clients.h"
+#include "cli/mcp_install_clients.h"
 
 #include "base/quote.h"
 #include "base/suggest.h"

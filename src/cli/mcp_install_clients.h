@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The programs that speak MCP, and what each wants to read about a server: one row of install_clients[] says where and how. */
-#ifndef CLI_MCP_CLIENTS_H
-#define CLI_MCP_CLIENTS_H
+#ifndef CLI_MCP_INSTALL_CLIENTS_H
+#define CLI_MCP_INSTALL_CLIENTS_H
 
 #include "base/buffer.h"
 #include "base/error.h"
