@@ -299,7 +299,7 @@ class Suite:
         return {str(group) for group in self.trees() if re.fullmatch("glovebox-[0-9a-f]{16}", group.name)}
 
     def files(self):
-        """Files of glovebox. A suite by itself also looks at the shared places; tools/test.py does that for its parts."""
+        """Files of glovebox. A suite by itself also looks at shared places; tools/test.py does that for its parts."""
         found = box_files([self.directory])
         for place in self.directory.glob("run-*"):
             found |= {str(path) for path in place.iterdir()}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks for leftovers can fail: suites that leak on purpose fail with the right words, and things that another suite
-has on the machine at the same time do not count."""
+"""The checks for leftovers can fail: suites that leak on purpose fail with the right words, and things that another
+suite has on the machine at the same time do not count."""
 
 import os
 import pathlib
