@@ -306,12 +306,13 @@ class Suite:
         return found if self.is_given else found | box_files(SHARED_PLACES)
 
     def mounts(self):
-        """Of the host's mounts those that could be ours."""
-        return {m for m in host_mounts() if re.search(rf"{self.name}| - (tmpfs|proc|devpts) none ", m)}
+        """Of the host's mounts those that could be ours. mmdebstrap has such mounts, too, while it makes an image."""
+        ours = re.compile(rf"{self.name}|^(?!.*/mmdebstrap\.).* - (tmpfs|proc|devpts) none ")
+        return {m for m in host_mounts() if ours.search(m)}
 
     def host_mounts(self):
         """The host's mounts without those of engines and other suites, which come and go."""
-        other = re.compile(rf"/(gb-engines\.|gbe-|{PREFIX}(?!{self.name[len(PREFIX):]}))|/run/(docker|netns)/")
+        other = re.compile(rf"/(gb-engines\.|gbe-|{PREFIX}(?!{self.name[len(PREFIX):]}))|/mmdebstrap\.|/run/(docker|netns)/")
         return {m for m in host_mounts() if not other.search(m)}
 
     def snapshot(self):
