@@ -39,7 +39,7 @@ import time
 PREFIX = "gbtest-"
 MAIN = "main"
 CONTROLLERS = {"memory", "pids", "cpu", "cpuacct"}
-SHARES = 8  # times the processor share of a single process: a suite is many
+SHARES = 2  # times the processor share of a group: the containers of an engine have one share together
 GRACE = float(os.environ.get("GLOVEBOX_TEST_GRACE", "5"))  # seconds for everything of a test to be gone
 PR_SET_CHILD_SUBREAPER = 36
 SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/tmp/sandboxes")
