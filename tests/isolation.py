@@ -332,12 +332,13 @@ class Suite:
 
 
 def box_files(places):
+    """Files and directories of the product. Those of unit tests are named glovebox-test-*."""
     return {
         f"{place}/{name}"
         for place in map(str, places)
         if os.path.isdir(place)
         for name in os.listdir(place)
-        if name.startswith(("glovebox", ".glovebox", "sandbox"))
+        if name.startswith(("glovebox", ".glovebox", "sandbox")) and not name.startswith("glovebox-test-")
     }
 
 

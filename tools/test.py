@@ -158,17 +158,8 @@ class Unit(Part):
         return {**super().environ(), **self.variables}
 
     def meson(self, processes, *names):
-        return [
-            "meson",
-            "test",
-            "-C",
-            self.build,
-            "--no-rebuild",
-            "--print-errorlogs",
-            "--num-processes",
-            str(processes),
-            *names,
-        ]
+        options = f"--no-rebuild --print-errorlogs --timeout-multiplier 3 --num-processes {processes}"
+        return ["meson", "test", "-C", self.build, *options.split(), *names]
 
     def first(self):
         return self.meson(2 * PROCESSORS)

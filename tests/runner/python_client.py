@@ -199,6 +199,13 @@ class Runner:
     def interrupt(self):
         os.killpg(self.process.pid, signal.SIGINT)
 
+    def interrupt_until_heard(self):
+        """For code that cannot say that it has begun: an interrupt that comes before it has no effect."""
+        end = time.monotonic() + PATIENCE
+        while not select.select([self.here], [], [], 0.2)[0]:
+            assert time.monotonic() < end, "nothing came"
+            self.interrupt()
+
     def end(self):
         """Closes the channel; (exit status, standard output, standard error)."""
         self.here.close()
