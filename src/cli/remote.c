@@ -403,9 +403,11 @@ void remote_result(const json_t *object, struct result *ret)
         *ret = (struct result){0};
         ret->verdict.kind = verdict_by_name(json_member(verdict, "kind", ""));
         snprintf(ret->verdict.message, sizeof(ret->verdict.message), "%s", json_member(verdict, "message", ""));
-        ret->facts.signal = signal_by_name(json_member(object, "signal", NULL));
-        ret->facts.exited = json_is_integer(code) || ret->facts.signal > 0;
-        ret->facts.exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1;
+        int signal = signal_by_name(json_member(object, "signal", NULL));
+        if (json_is_integer(code))
+                ret->facts.ending = ENDING_OF_EXIT((uint32_t)json_integer_value(code) & 0xff);
+        else if (signal > 0)
+                ret->facts.ending = ENDING_OF_SIGNAL((uint32_t)signal);
         json_array_foreach(json_object_get(object, "controls"), i, control) {
                 int id = control_by_name(json_member(control, "name", ""));
                 const char *state = json_member(control, "state", "");
