@@ -320,7 +320,7 @@ static void sample_unlinked(struct box *b)
         uint64_t start = monotonic_usec();
 
         /* While it compiles, the program waits as a process that cannot be looked into. */
-        if (b->n_devices == 0 || start < b->unlinked_next_usec || b->report.compiling)
+        if (b->n_devices == 0 || b->proc < 0 || start < b->unlinked_next_usec || b->report.compiling)
                 return;
         uint64_t bytes = inside_unlinked_bytes(b->proc, b->devices, b->n_devices);
         b->unlinked_over = bytes > b->spec.disk_bytes;
@@ -358,6 +358,8 @@ static void sample_tasks(struct box *b)
         if (b->spec.cgroup.pids > 0)
                 return;
         uint64_t now = inside_processes(b->proc);
+        if (now == UINT64_MAX)
+                return;
         kept->pids_peak = MAX(kept->pids_peak, now);
         b->report.pids_full = b->spec.processes > 0 && now + 1 >= b->spec.processes; /* init is one */
 }
@@ -494,6 +496,8 @@ void box_stop(struct box *b, enum warden_stop why)
 
         if (b->state == BOX_DEAD)
                 return;
+        if (b->started_usec > 0 && child_has_ended(&b->program))
+                why = WARDEN_STOP_NONE; /* nobody stopped it */
         b->stopping = true;
         b->report.stop = why;
         if (b->own)

@@ -479,6 +479,9 @@ void program_stop(struct program *p, enum warden_stop why)
 {
         if (p->state == PROGRAM_NONE || p->stopping)
                 return;
+        program_on_end(p); /* when it has ended already, nobody stopped it */
+        if (p->state == PROGRAM_NONE || p->stopping)
+                return;
         p->stopping = true;
         p->stop = why;
         kill_it(p);
