@@ -163,6 +163,19 @@ static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
         return false;
 }
 
+/* The process that waits to become the program. In a session it is not wanted, and may have ended by itself already. */
+static void take_program(struct box *b, int *pidfd)
+{
+        if (child_claim(&b->program, pidfd) == 0) {
+                loop_watch(b->program.pidfd, LOOP_BOX_END, b);
+                setup_say_claimed(b->socket);
+                return;
+        }
+        b->program_ended = true;
+        if (!b->session && b->state != BOX_SHELL)
+                child_kill(&b->setup); /* it waits for a claim that cannot come */
+}
+
 static void take_frame(struct box *b, const struct setup_frame *frame, int *fds, int n_fds)
 {
         switch (frame->kind) {
@@ -171,10 +184,8 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
                         loop_watch(b->init.pidfd, LOOP_BOX_END, b);
                 return;
         case SETUP_PROGRAM:
-                if (!take_child(b, &b->program, fds, n_fds))
-                        return;
-                loop_watch(b->program.pidfd, LOOP_BOX_END, b);
-                setup_say_claimed(b->socket);
+                if (!child_exists(&b->program) && n_fds == 1)
+                        take_program(b, &fds[0]);
                 return;
         case SETUP_FOREMAN:
                 (void)take_child(b, &b->foreman, fds, n_fds);

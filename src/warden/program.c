@@ -270,8 +270,10 @@ void program_ready(struct program *p)
 
 static void take_process(struct program *p, int *pidfd)
 {
-        if (child_claim(&p->process, pidfd) < 0)
-                return; /* killed before it could start, which the end of the entrant's socket and report_end() tell */
+        if (child_claim(&p->process, pidfd) < 0) { /* killed before it could start: report_end() says so */
+                child_kill(&p->entrant); /* it waits for a claim that cannot come */
+                return;
+        }
         loop_watch(p->process.pidfd, LOOP_PROGRAM_END, p);
         setup_say_claimed(p->socket);
 }
