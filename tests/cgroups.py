@@ -1,42 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control groups of one's own, so that what a server leaves behind is not taken for somebody else's.
+"""Control groups for one server of a test, so that its groups are told apart from those of other servers.
 
     with OwnGroups() as groups:
         with Server(environ=groups.environ) as server:
             ...
         assert not groups.boxes()
 
-Where none can be made (they belong to root) `environ` is empty, and nothing is found.
+They have the name of the suite as a prefix (isolation.py). Where none can be made (they belong to root) `environ` is
+empty, and nothing is found.
 """
+
 import os
-import pathlib
-import re
 import secrets
 
-CONTROLLERS = {"memory", "pids", "cpu", "cpuacct"}
-
-
-def hierarchies():
-    """Where they are mounted: path, and whether it is v2. Of v1 those that boxes have groups in."""
-    found = []
-    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ", 2)
-        path = pathlib.Path(re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields.split()[4]))
-        if kind == "cgroup2" or (kind == "cgroup" and CONTROLLERS & set(options.split(","))):
-            found.append((path, kind == "cgroup2"))
-    return found
+from isolation import PREFIX, all_groups, hierarchies, remove_groups
 
 
 class OwnGroups:
     def __init__(self):
-        self.name, self.places = f"gbtest-{secrets.token_hex(6)}", []
+        suite = os.environ.get("GLOVEBOX_TEST_SUITE") or f"{PREFIX}{secrets.token_hex(4)}"
+        self.name, self.places = f"{suite}-{secrets.token_hex(4)}", []
 
     def __enter__(self):
-        all_of_them = hierarchies()
+        every = hierarchies()
         try:
-            for path, is_v2 in all_of_them:
-                if is_v2 and len(all_of_them) == 1:
+            for path, controllers, _ in every:
+                if not controllers and len(every) == 1:
                     (path / "cgroup.subtree_control").write_text("+memory +pids +cpu")
                 (path / self.name).mkdir(mode=0o755)
                 self.places.append(path / self.name)
@@ -45,12 +34,7 @@ class OwnGroups:
         return self
 
     def __exit__(self, *_):
-        for place in self.places:
-            for path, _, _ in os.walk(place, topdown=False):
-                try:
-                    os.rmdir(path)
-                except OSError:
-                    pass  # something lives in it: that was told
+        remove_groups(self.places)  # a group that stays has processes: the suite reports those
         self.places = []
 
     @property
@@ -59,4 +43,4 @@ class OwnGroups:
 
     def boxes(self):
         """All groups below."""
-        return {path for place in self.places for path, _, _ in os.walk(place)} - set(map(str, self.places))
+        return {str(path) for place in self.places for path in all_groups(place)} - set(map(str, self.places))

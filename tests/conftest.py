@@ -8,14 +8,14 @@ command are keyword arguments: run("print(1)", memory="64m", mount=["/a:/b", "/c
 import json as jsonlib
 import os
 import pathlib
-import re
 import secrets
 import shutil
 import subprocess
 import tempfile
-import time
 
 import pytest
+import isolation
+from isolation import process_stat, wait_until  # noqa: F401
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox")).absolute()
@@ -28,19 +28,8 @@ USER = 65533
 IS_ROOT = os.geteuid() == 0
 NOT_ROOT = "needs root, and the suite does not run as root"
 PATIENCE = 60  # seconds after which a run that should have ended is a failure
-BESIDE = 300  # seconds for what is there at the end of a suite to go away, when another one runs beside it
 
 needs_root = pytest.mark.skipif(not IS_ROOT, reason=NOT_ROOT)
-
-
-def wait_until(condition, seconds=5.0, pause=0.01):
-    """Polls; the last value of the condition, true or not."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value or time.monotonic() > end:
-            return value
-        time.sleep(pause)
 
 
 class Result:
@@ -137,9 +126,10 @@ class Box:
 
     def __init__(self, who, attack_dir, scratch, binary=BINARY, environ=None):
         self.who, self.attack_dir, self.scratch, self.binary = who, attack_dir, scratch, binary
-        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", **GIVEN, **GUARD, **(environ or {})}
         self.ids = {"user": USER, "group": USER, "extra_groups": []} if who == "user" and IS_ROOT else {}
         self.uid = USER if who == "user" and IS_ROOT else os.geteuid()
+        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8",
+                        **isolation.current.environ(self.uid), **GIVEN, **GUARD, **(environ or {})}
         self.weaker = []
 
     @property
@@ -209,8 +199,21 @@ class Box:
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "smoke: one of the few that also run under the sanitizers")
-    config.addinivalue_line("markers", "waits: takes seconds and hardly any processor; tools/test.sh runs these beside other suites")
+    for line in ("smoke: one of the few that also run under the sanitizers",
+                 "waits: takes seconds and hardly any processor; tools/test.py runs these in parts of their own",
+                 "engines: uses a Docker Engine or Podman; set for each test that asks for the fixture `engines`"):
+        config.addinivalue_line("markers", line)
+    isolation.current.enter()
+
+
+def pytest_unconfigure(config):
+    isolation.current.leave()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "engines" in getattr(item, "fixturenames", ()):
+            item.add_marker("engines")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -309,100 +312,37 @@ def own_box(attack_dir, scratch, missing_controls):
     return make_box("root" if IS_ROOT else "user", attack_dir, scratch, missing_controls)
 
 
-# What a run may leave behind: nothing.
-
-def _link(path):
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
-
-
-def process_stat(pid):
-    """Name and fields from the state on; None for one that is dead: gone, a zombie that process 1 has yet
-    to reap, or an init that waits for such zombies."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            head, _, tail = file.read().decode(errors="replace").rpartition(")")
-    except OSError:
-        return None
-    fields = tail.split()
-    exiting = int(fields[6]) & 0x4  # PF_EXITING
-    return None if fields[0] in "ZX" or exiting else (head.partition("(")[2], fields)
-
+# A run may leave nothing behind. The probes look at this suite's own part of the machine (isolation.py).
 
 def box_processes():
-    """Processes of glovebox and those in another pid namespace: pid, start time and name of each."""
-    own, found = _link("/proc/self/ns/pid"), set()
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        stat = process_stat(entry)
-        if not stat:
-            continue
-        name, namespace = stat[0], _link(f"/proc/{entry}/ns/pid")
-        ours = os.path.basename(_link(f"/proc/{entry}/exe")) in ("glovebox", "glovebox-warden")
-        if ours or name.startswith("glovebox") or (namespace and namespace != own):
-            found.add((int(entry), stat[1][19], name))
-    return found
+    """Processes of this suite: pid, start time and name of each."""
+    return isolation.current.processes()
 
 
 def box_cgroups():
-    return {os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
-            if re.fullmatch("glovebox-[0-9a-f]{16}", d)}
-
-
-def box_files():
-    places = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/tmp/sandboxes"]
-    return {f"{p}/{n}" for p in places if os.path.isdir(p) for n in os.listdir(p)
-            if n.startswith(("glovebox", ".glovebox", "sandbox"))}
-
-
-def host_mounts():
-    with open("/proc/self/mountinfo") as file:
-        return set(file)
+    return isolation.current.cgroups()
 
 
 def box_mounts():
-    """Of the host's mounts those that could be ours; what else goes on there is not our business."""
-    return {m for m in host_mounts() if re.search(r"gbtest-| - (tmpfs|proc|devpts) none ", m)}
+    return isolation.current.mounts()
 
 
-def host_devices():
-    """Whose the devices are that everybody shares. (Debian's runsc gives /dev/null to nobody when a container has it as a stream; ours have pipes.)"""
-    return {(path, os.stat(path).st_uid, os.stat(path).st_gid, os.stat(path).st_mode) for path in ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")}
-
-
-def leftovers(before, seconds=5.0):
-    """What is new since `before` and does not go away: things of other runs on this machine do."""
-    first = {name: probe() - before[name] for name, probe in PROBES.items()}
-    still = {}
-
-    def gone():
-        still.update({name: first[name] & probe() for name, probe in PROBES.items() if first[name]})
-        return not any(still.values())
-
-    wait_until(gone, seconds, 0.05)
-    return {name: sorted(map(str, value)) for name, value in still.items() if value}
-
-
-PROBES = {"processes": box_processes, "cgroups": box_cgroups, "files": box_files, "mounts": box_mounts, "devices": host_devices}
-
-
-def snapshot():
-    return {name: probe() for name, probe in PROBES.items()}
+def host_mounts():
+    return isolation.current.host_mounts()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left_at_the_end(binary):
-    before = snapshot()
+    before = isolation.current.snapshot()
     yield
-    left = leftovers(before, BESIDE if os.environ.get("GLOVEBOX_TEST_BESIDE") else 5.0)
+    left = isolation.current.leftovers(before)
     assert not left, f"left behind by the suite: {left}"
 
 
 @pytest.fixture
 def no_leaks():
     """For tests that ask: nothing is left right after them."""
-    before = snapshot()
+    before = isolation.current.snapshot()
     yield
-    left = leftovers(before)
+    left = isolation.current.leftovers(before)
     assert not left, f"left behind: {left}"

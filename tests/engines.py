@@ -5,7 +5,7 @@
     python3 tests/engines.py start DIR    prints where they listen, as assignments for a shell
     python3 tests/engines.py stop DIR     ends them and all that they started
 
-tools/test.sh starts them once for all suites, in the background, and names DIR in $GLOVEBOX_TEST_ENGINES; the fixture `engines` waits for
+tools/test.py starts them once for all suites, and names DIR in $GLOVEBOX_TEST_ENGINES; the fixture `engines` waits for
 those, or starts some for its own suite. Docker has two runtimes: runc, and runsc where that is installed.
 
 Only what is in DIR, or was started from it, is ever ended or unmounted.
@@ -285,11 +285,15 @@ class Engine:
         return sorted(self.ask("GET", "/info")[1].get("Runtimes") or {})
 
 
-def make_image(engine):
-    """The image that boxes are made of, by the command that people use."""
+def make_image(engine, tries=3):
+    """The image that boxes are made of, by the command that people use. An engine that has just been started on a busy
+    machine may not answer in time."""
     done = subprocess.run([str(BINARY), "image", "build", IMAGE, "--base", base_image.NAME, "--backend", "docker", "--network", "none", "--quiet"], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "DOCKER_HOST": engine.host}, timeout=300, check=False)
-    if done.returncode:
+    if done.returncode and tries > 1 and b"does not answer" in done.stdout:
+        time.sleep(2)
+        make_image(engine, tries - 1)
+    elif done.returncode:
         raise RuntimeError(f"glovebox image build {IMAGE} failed at {engine.kind}: {done.stdout.decode(errors='replace')[-2000:]}")
 
 

@@ -165,8 +165,10 @@ class Server:
             text = (self.config / "sandbox.yaml").read_text()
             (self.config / "sandbox.yaml").write_text(text.replace("allow_weaker: []", "allow_weaker: [cgroup]"))
         self.write_config({"listen": listen, "directory": str(self.state), **config})
-        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "GLOVEBOX_CONFIG_DIR": str(self.config),
-                        "GLOVEBOX_RUNTIME_DIR": str(self.directory / "run"), "GLOVEBOX_STATE_DIR": str(self.state), **(environ or {})}
+        self.environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8",
+                        "TMPDIR": tempfile.gettempdir(),
+                        "GLOVEBOX_CONFIG_DIR": str(self.config), "GLOVEBOX_RUNTIME_DIR": str(self.directory / "run"),
+                        "GLOVEBOX_STATE_DIR": str(self.state), **(environ or {})}
         for name in ("GLOVEBOX_LIBEXEC_DIR", "GLOVEBOX_RUNNER_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"):
             if name in os.environ and not is_for_the_library(name):
                 self.environ.setdefault(name, os.environ[name])

@@ -25,6 +25,8 @@ import tempfile
 import threading
 import time
 
+import isolation
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("GLOVEBOX", ROOT / "build/src/cli/glovebox")).absolute()
 BUILD = BINARY.resolve().parents[2]
@@ -542,7 +544,8 @@ def call_as_user(module, function, *args, uid=USER, environ=None, patience=PATIE
     """Calls a function of a module beside this file or below e2e, as an ordinary user in a process of its own. What goes
     in and comes out is JSON."""
     ids = {"user": uid, "group": uid, "extra_groups": []} if os.geteuid() == 0 else {}
-    own = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "GLOVEBOX": str(BINARY), "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "GLOVEBOX": str(BINARY),
+           "PYTHONDONTWRITEBYTECODE": "1", **isolation.current.environ(uid if ids else None)}
     done = subprocess.run([sys.executable, str(pathlib.Path(__file__).resolve()), module, function, jsonlib.dumps(args)], stdin=subprocess.DEVNULL,
                           capture_output=True, env={**own, **environment(), **(environ or {})}, cwd="/", timeout=patience, check=False, **ids)
     assert done.returncode == 0, f"{function} as an ordinary user: {done.stderr.decode(errors='replace')[-6000:]}"

@@ -10,7 +10,7 @@
 # Arguments are those of the program of that name in tests/soak/.
 set -euo pipefail
 
-# Debian's own, as in test.sh.
+# Debian's own, as in test.py.
 python=/usr/bin/python3
 [ -x "$python" ] || python=python3
 
@@ -23,4 +23,5 @@ sessions | server | kills)
 esac
 
 export GLOVEBOX=${GLOVEBOX:-$PWD/build/src/cli/glovebox}
-exec "$python" -B "tests/soak/$which.py" "$@"
+# Fails when a process, group or file is left.
+exec "$python" -B tests/isolation.py "$python" -B "tests/soak/$which.py" "$@"

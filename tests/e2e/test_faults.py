@@ -25,7 +25,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from cgroups import OwnGroups  # noqa: E402
-from conftest import USER, needs_root, wait_until  # noqa: E402
+from conftest import USER, box_mounts, needs_root, wait_until  # noqa: E402
 from server import NDJSON, PATIENCE, PROGRAM, Server, birth, in_threads, wait_for  # noqa: E402
 from shim import IS_SANITIZED, ShimServer, compile_shim  # noqa: E402
 
@@ -35,14 +35,10 @@ CUT = (OSError, http.client.HTTPException)
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def mounts():
-    return len(pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
-
-
 @contextlib.contextmanager
 def watched(**options):
     """A server of which nothing may be left: no control group, no mount, no process."""
-    before = mounts()
+    before = box_mounts()
     with OwnGroups() as groups:
         server = Server(environ=groups.environ, **options)
         try:
@@ -56,7 +52,7 @@ def watched(**options):
             if server.process:
                 server.kill()
             server.close()
-    assert mounts() <= before
+    assert box_mounts() <= before
 
 
 def child(server, name):

@@ -213,7 +213,7 @@ def test_nothing_grows(own_box):
 def test_warden_killed_at_any_moment(box):
     """With a workspace, which as root takes the warden a helper process: nothing outlives it, nobody hangs."""
     workspace = box.directory("workspace")
-    before = living("glovebox-")
+    before = box_processes()
     for i in range(40):
         process = box.start("import time; time.sleep(0.05)", workspace=workspace)
         time.sleep(0.0004 * i)
@@ -221,10 +221,7 @@ def test_warden_killed_at_any_moment(box):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         box.finish(process, patience=10)
-    deadline = time.monotonic() + 2
-    while living("glovebox-") - before and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not living("glovebox-") - before
+    assert wait_until(lambda: not box_processes() - before, 10), box_processes() - before
 
 
 def direct_children(pid):
@@ -232,17 +229,6 @@ def direct_children(pid):
         return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except FileNotFoundError:
         return []
-
-
-def living(prefix):
-    """Processes of that name that still have memory: what is being reaped has none."""
-    found = set()
-    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            text = status.read_text()
-            if text.startswith(f"Name:\t{prefix}") and "VmSize" in text:
-                found.add(int(status.parent.name))
-    return found
 
 
 def test_caller_that_ignores_its_children(box):

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The private server, and how one is found. Each test is a Python of its own."""
+import contextlib
 import glob
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
 
+import isolation
 import pytest
 
 from sdk_helpers import BINARY, wait_until, weaker_config
@@ -41,13 +44,10 @@ def places():
 def servers():
     """Processes of private servers."""
     found = set()
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                if b"glovebox-python-" in file.read():
-                    found.add(int(entry))
-        except OSError:
-            pass
+    for process in isolation.current.processes():
+        with contextlib.suppress(OSError):
+            if b"glovebox-python-" in pathlib.Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                found.add(process.pid)
     return found
 
 

@@ -26,6 +26,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import isolation  # noqa: E402
 from cgroups import OwnGroups  # noqa: E402
 from server import NDJSON, PROGRAM, SSE, Answer, Server  # noqa: E402
 
@@ -37,6 +38,9 @@ IS_SANITIZED = PROGRAM.exists() and b"__asan_init" in PROGRAM.read_bytes()  # th
 
 # What may grow, and by how much; all else by nothing.
 SLACK = {"server: memory, KB": 12288, "warden: memory, KB": 2048, "keeper: memory, KB": 512, "template: memory, KB": 4096}
+
+
+SEEN = {}  # beside the last reading: the processes, to explain it
 
 
 class Wrong(Exception):
@@ -305,9 +309,15 @@ def memory_of(pid):
     return sum(int(n) for n in re.findall(r"^Private_(?:Clean|Dirty): *(\d+)", read(f"/proc/{pid}/smaps_rollup"), re.M))
 
 
+def names_of(processes):
+    """The number of processes of each command; numbers in commands do not count."""
+    return collections.Counter(re.sub(r"\d+", "N", command) for command in processes.values())
+
+
 def take_reading(server, groups):
     below = server.processes()
-    reading = {"processes": len(below), "cgroups": len(groups.boxes()), "mounts of the host": len(read("/proc/self/mountinfo").splitlines()),
+    SEEN["processes"] = names_of(below)
+    reading = {"processes": len(below), "cgroups": len(groups.boxes()), "mounts": len(isolation.current.mounts()),
                "connections": int(re.search(r"^glovebox_connections (\d+)", server.get("/metrics").body.decode(), re.M).group(1)) - 1}  # our own
     named = {"server": server.pid}
     for pid in sorted(below):
@@ -326,8 +336,10 @@ def take_reading(server, groups):
     return reading
 
 
-def rest(server, groups, clients, long):
-    """Everybody stops; the reading when it has come to rest. Threads that have nothing to do need ten seconds for that, which a short soak has not."""
+def rest(server, groups, clients, long, before=None):
+    """All clients stop; the reading when it has come to rest. Idle threads need ten seconds for that, for which a short
+    soak does not wait. With an earlier reading it also waits until nothing has grown since: only growth that stays is
+    a leak."""
     for client in clients:
         client.go.clear()
     end, last, same = time.monotonic() + REST, None, 0
@@ -337,7 +349,7 @@ def rest(server, groups, clients, long):
         if client.failure:
             raise Wrong(client.failure)
     # Runs of clients that went away are ended by and by.
-    while same < (60 if long else 10) and time.monotonic() < end:
+    while time.monotonic() < end and (same < (60 if long else 10) or has_grown(before, last)):
         time.sleep(0.2)
         reading = take_reading(server, groups)
         now = {k: v for k, v in reading.items() if "memory, KB" not in k and (long or k != "server: threads")}
@@ -345,24 +357,38 @@ def rest(server, groups, clients, long):
     return reading
 
 
+def is_bad(name, before, after):
+    if name.startswith("alive") and after[name] > 0:
+        return True
+    grown = after.get(name, 0) - before.get(name, 0)
+    return grown > SLACK.get(name, 0) and not (IS_SANITIZED and "memory, KB" in name)
+
+
+def has_grown(before, after):
+    return bool(before) and any(is_bad(name, before, after) for name in after)
+
+
 def show(before, after):
     """The table; whether all is well."""
     good = True
     print(f"{'':28}{'before':>10}{'after':>10}{'may grow':>10}")
     for name in sorted(set(before) | set(after)):
-        grown = after.get(name, 0) - before.get(name, 0)
-        bad = grown > SLACK.get(name, 0) and not (IS_SANITIZED and "memory, KB" in name) or (name.startswith("alive") and after[name] > 0)
+        bad = is_bad(name, before, after)
         good = good and not bad
         print(f"{name:28}{before.get(name, 0):>10}{after.get(name, 0):>10}{SLACK.get(name, 0):>10}{'   BAD' if bad else ''}")
     return good
 
 
-def work(clients, seconds):
-    """Lets them go for so long; the first failure ends it."""
-    end = time.monotonic() + seconds
+def work(clients, seconds, every_story=False):
+    """Lets them work for that time, and if asked until each story was told once; the first failure ends it."""
+    end, last_end = time.monotonic() + seconds, time.monotonic() + seconds + REST
     for client in clients:
         client.go.set()
-    while time.monotonic() < end and not any(client.failure for client in clients):
+
+    def is_over():
+        told = set().union(*(client.done for client in clients))
+        return time.monotonic() > (end if not every_story or len(told) == len(clients[0].steps) else last_end)
+    while not is_over() and not any(client.failure for client in clients):
         time.sleep(0.1)
     failures = [client.failure for client in clients if client.failure]
     if failures:
@@ -388,11 +414,12 @@ def soak(server, groups, options):
     if not long:
         SLACK["server: threads"] = 3 * options.clients
     warm_up = min(seconds * WARM_UP, 120)
-    work(clients, warm_up)
-    before = rest(server, groups, clients, long)
+    # Helpers are started when they are first needed: all of them are there at the first reading.
+    work(clients, warm_up, every_story=True)
+    before, processes = rest(server, groups, clients, long), SEEN["processes"]
     boxes = len(groups.boxes())
     work(clients, seconds - warm_up)
-    after = rest(server, groups, clients, long)
+    after = rest(server, groups, clients, long, before)
     for client in clients:
         client.over = True
         client.join(REST)
@@ -401,7 +428,10 @@ def soak(server, groups, options):
     missing = [step.__name__[3:] for step in clients[0].steps if not done[step.__name__[3:]]]
     if missing and seconds > 60:
         raise Wrong(f"never done: {missing}")
-    return all([show(before, after), journal_size(server)])
+    good = show(before, after)
+    for name, n in (SEEN["processes"] - processes).items():
+        print(f"{n} more at the end: {name}")
+    return all([good, journal_size(server)])
 
 
 def main():

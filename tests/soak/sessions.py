@@ -19,6 +19,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import isolation  # noqa: E402
 from sessions import Refused, Session, template_processes, wardens  # noqa: E402
 
 WORKERS = 2
@@ -74,7 +75,7 @@ def take_reading():
     reading = {
         "front: descriptors": len(os.listdir("/proc/self/fd")), "front: memory, KB": memory_of("self"), "front: threads": len(os.listdir("/proc/self/task")),
         "warden: descriptors": len(os.listdir(f"/proc/{warden}/fd")), "warden: memory, KB": memory_of(warden), "warden: children": children_of(warden),
-        "warden: cgroups": len(cgroups_of(warden)), "mounts of the host": len(read("/proc/self/mountinfo").splitlines()),
+        "warden: cgroups": len(cgroups_of(warden)), "mounts": len(isolation.current.mounts()),
     }
     for process in template_processes():
         reading["template: memory, KB"] = memory_of(process)
