@@ -32,6 +32,16 @@ PATIENCE = 60  # seconds after which a run that should have ended is a failure
 needs_root = pytest.mark.skipif(not IS_ROOT, reason=NOT_ROOT)
 
 
+def best_of(tries, attempt, is_good):
+    """For promises about time, where a process may stand still for a second: calls attempt() until its value is good. The
+    last value; a product that is always late still fails."""
+    for _ in range(tries):
+        value = attempt()
+        if is_good(value):
+            break
+    return value
+
+
 class Result:
     """How one call of the command ended."""
 

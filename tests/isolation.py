@@ -39,7 +39,7 @@ import time
 PREFIX = "gbtest-"
 MAIN = "main"
 CONTROLLERS = {"memory", "pids", "cpu", "cpuacct"}
-SHARES = 8  # times the processor share of a single process: a suite is many
+SHARES = 2  # times the processor share of a group: the containers of an engine have one share together
 GRACE = float(os.environ.get("GLOVEBOX_TEST_GRACE", "5"))  # seconds for everything of a test to be gone
 PR_SET_CHILD_SUBREAPER = 36
 SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/tmp/sandboxes")
@@ -306,12 +306,13 @@ class Suite:
         return found if self.is_given else found | box_files(SHARED_PLACES)
 
     def mounts(self):
-        """Of the host's mounts those that could be ours."""
-        return {m for m in host_mounts() if re.search(rf"{self.name}| - (tmpfs|proc|devpts) none ", m)}
+        """Of the host's mounts those that could be ours. mmdebstrap has such mounts, too, while it makes an image."""
+        ours = re.compile(rf"{self.name}|^(?!.*/mmdebstrap\.).* - (tmpfs|proc|devpts) none ")
+        return {m for m in host_mounts() if ours.search(m)}
 
     def host_mounts(self):
         """The host's mounts without those of engines and other suites, which come and go."""
-        other = re.compile(rf"/(gb-engines\.|gbe-|{PREFIX}(?!{self.name[len(PREFIX):]}))|/run/(docker|netns)/")
+        other = re.compile(rf"/(gb-engines\.|gbe-|{PREFIX}(?!{self.name[len(PREFIX):]}))|/mmdebstrap\.|/run/(docker|netns)/")
         return {m for m in host_mounts() if not other.search(m)}
 
     def snapshot(self):

@@ -5,7 +5,7 @@
     tools/test.py [--list] [--jobs N] [WORD...]
 
 PARTS below is the table of parts. A part starts when the parts that it needs are over, no running part holds one of its
-locks, and its weight fits beside the running ones; the order of the table is the order of preference. WORD selects
+locks, and its weight fits beside the running ones; parts that are ready start in the order of the table. WORD selects
 parts whose names contain it, with all that they need.
 
 Each part is a suite of its own on this machine (tests/isolation.py), so parts do not see each other's leftovers. Its
@@ -413,18 +413,18 @@ PARTS = [
     Engines("engines", GCC),
     Unit("unit: gcc", GCC),
     Build("build: layers", GCC, weight=1),
+    Build("build: asan", GCC),
     # One at a time at the engines, and always one of them: they wait for the engines most of the time.
     Pytest("conformance", ENGINES, ("engines",), paths=("tests/conformance",)),
     Pytest("attacks, containers", ENGINES, ("engines",), paths=("tests/escape",), marks="engines"),
-    Pytest("compat", (*ENGINES, "packages: compat"), ("engines",), paths=("tests/compat",)),
     Pytest("Python SDK", ENGINES, ("engines",), paths=("tests/sdk",)),
     Pytest("end to end, containers", ENGINES, ("engines",), paths=("tests/e2e",), marks="engines"),
+    Pytest("compat", (*ENGINES, "packages: compat"), ("engines",), paths=("tests/compat",)),
     Pytest("end to end, waiting", GCC, paths=("tests/e2e",), marks="waits and not engines"),
     Pytest("attacks, waiting", GCC, paths=("tests/escape",), marks="waits and not engines"),
     Pytest("attacks, sessions", GCC, paths=IN_SESSIONS, marks=QUICK),
     Pytest("attacks, HTTP", GCC, paths=OVER_HTTP, marks=QUICK),
     Pytest("attacks, network", GCC, paths=OVER_NETWORK, marks=QUICK),
-    Build("build: asan", GCC),
     Pytest("attacks", LAYERS, paths=("tests/escape",), without=(*IN_SESSIONS, *OVER_HTTP, *OVER_NETWORK), marks=QUICK),
     Pytest("end to end, server", GCC, paths=SERVER, marks=QUICK),
     Pytest("end to end, sessions", GCC, paths=SESSIONS, marks=QUICK),
@@ -470,16 +470,23 @@ class Runner:
 
     def is_ready(self, part):
         names = {other.name for other in self.waiting + self.running}
-        used = sum(map(self.weight, self.running))
         held = {lock for other in self.running for lock in other.locks}
-        return not names & set(part.needs) and not held & set(part.locks) and used + self.weight(part) <= self.jobs
+        return not names & set(part.needs) and not held & set(part.locks)
+
+    def fits(self, part):
+        return sum(map(self.weight, self.running)) + self.weight(part) <= self.jobs
+
+    def begin_some(self):
+        """In the order of the table. A part that is ready and does not fit is not overtaken."""
+        for part in filter(self.is_ready, list(self.waiting)):
+            if not self.fits(part):
+                break
+            self.waiting.remove(part)
+            self.begin(part)
 
     def run(self):
         while self.waiting or self.running:
-            for part in list(self.waiting):
-                if self.is_ready(part):
-                    self.waiting.remove(part)
-                    self.begin(part)
+            self.begin_some()
             for part in list(self.running):
                 self.look_at(part)
             time.sleep(0.1)

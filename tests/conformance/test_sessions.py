@@ -186,7 +186,7 @@ def test_a_background_process_lives_with_the_session_and_dies_with_it(backend):
         first = session.value(wait + beat + "time.sleep(0.1); beat()")
         assert session.value("time.sleep(0.2); beat()") != first, "it does not go on between runs"
         assert backend.name == "runsc" or backend.processes_with(marker), "the marker finds nothing"
-    assert wait_until(lambda: not backend.processes_with(marker), 3), "it outlives the session"
+    assert wait_until(lambda: not backend.processes_with(marker), 10), "it outlives the session"
 
 
 def test_a_workspace_of_the_host(backend, scratch):

@@ -62,7 +62,7 @@ def ask(box, scratch):
 def test_an_absent_engine_is_information(ask):
     start = time.monotonic()
     result, checks = ask(NONE)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 15
     assert checks["engine"]["state"] == "info" and "/nonexistent/docker.sock" in checks["engine"]["found"], checks["engine"]
     assert not [name for name in checks if name.startswith("engine ")] and "runc" not in checks
     assert result.returncode == 0 and result.json["enforceable"] and result.json["policy"]["backend"] == "native"
@@ -108,5 +108,5 @@ def test_an_engine_that_hangs(ask, scratch):
     with listening(scratch / "e.sock", lambda request: None) as host:
         start = time.monotonic()
         result, checks = ask(host)
-        assert time.monotonic() - start < 9
+        assert time.monotonic() - start < 25
     assert checks["engine"]["state"] == "info" and result.returncode == 0 and str(scratch / "e.sock") in checks["engine"]["found"]

@@ -81,6 +81,7 @@ class Crowd:
 
     def __init__(self, server, clients=6):
         self.server, self.over, self.heard, self.wrong = server, threading.Event(), [], []
+        self.results = {}  # the last one of each kind
         self.threads = [threading.Thread(target=self.work, args=(i,)) for i in range(clients)]
 
     def __enter__(self):
@@ -105,6 +106,7 @@ class Crowd:
                 return
             if answer.status == 200:
                 self.heard.append(kind(answer.json))
+                self.results[self.heard[-1]] = answer.json["result"]
                 if answer.json["result"]["stdout"] not in ((f"{word}\n",) if kind(answer.json) == "ok" else ("", f"{word}\n")):
                     self.wrong.append(answer.explain())
             else:
@@ -508,7 +510,7 @@ def test_sighup_again_and_again():
                 server.process.send_signal(signal.SIGHUP)
                 time.sleep(0.002)
             crowd.wait()
-        assert not crowd.wrong and set(crowd.heard) == {"ok"}, (crowd.wrong, set(crowd.heard))
+        assert not crowd.wrong and set(crowd.heard) == {"ok"}, (crowd.wrong, crowd.results)
 
 
 @pytest.mark.parametrize("how", ["closed", "reader gone", "full"])

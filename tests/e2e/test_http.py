@@ -312,7 +312,7 @@ def test_189_ten_thousand_idle_connections():
                 start = time.monotonic()
                 assert server.get("/v1/info").status == 200
                 took.append(time.monotonic() - start)
-            assert min(took) < 0.05, took
+            assert min(took) < 0.2, took
             # And all of them can still be served.
             for plain in idle[::100]:
                 plain.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")

@@ -170,7 +170,7 @@ def test_reader_that_leaves(own_box):
     process.stdout = None
     start = time.monotonic()
     result = own_box.finish(process)
-    assert result.returncode == 141 and time.monotonic() - start < 5
+    assert result.returncode == 141 and time.monotonic() - start < 20
     assert b"rror" not in result.err.replace(b"not enforced in full", b""), result.err
 
 

@@ -10,7 +10,7 @@ from session_fixtures import own_warden, sessions
 from sessions import Refused, Running
 
 # From the interrupt to the kill there are two seconds; a busy machine gets some more.
-GRACE, SLACK = 2.0, 1.5
+GRACE, SLACK = 2.0, 8.0  # seconds until code is killed; and that a busy machine may take
 
 has_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 
@@ -263,7 +263,7 @@ def test_code_that_resists_is_killed(sessions):
         if list(RESIST).index(name) % 2 == 0:
             contexts[name].interrupt()
     for i, (name, run) in enumerate(running.items()):
-        result = run.join(10)
+        result = run.join(20)
         took = time.monotonic() - asked
         assert (result.verdict, result.kept) == ("timeout" if i % 2 else "cancelled", False), (name, result)
         assert took < 0.5 + GRACE + SLACK + 1, (name, took)

@@ -100,7 +100,7 @@ def test_things_that_are_no_files(sessions):
     assert refused(session.read, "closed").errnum == errno.EACCES, "the rights of the box's user hold"
     assert refused(session.read, "locked/f").errnum == errno.EACCES
     session.write("fifo", b"replaced")
-    assert session.read("fifo") == b"replaced" and time.monotonic() - began < 2
+    assert session.read("fifo") == b"replaced" and time.monotonic() - began < 10
 
 
 NAMES = [b"a b", b" ", b"-rf", b"...", b"\xc3\xbcn\xc3\xaf", b"new\nline", b"\x1b[31mred", b"\xff\xfe\x80", b"q'uo\"te`$(x)",
@@ -238,7 +238,7 @@ def user_session(directory, weaker):
 
 
 def user_limits(weaker):
-    policy = {"timeout": "300ms", "allow_weaker": weaker} if weaker else {"timeout": "300ms"}
+    policy = {"timeout": "1s", "allow_weaker": weaker} if weaker else {"timeout": "1s"}
     with Session(policy) as session:
         context = session.context()
         context.run("x = 1")

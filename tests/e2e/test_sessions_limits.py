@@ -4,6 +4,7 @@ import signal
 import time
 
 import pytest
+from conftest import wait_until
 from session_fixtures import own_warden, sessions
 
 
@@ -151,7 +152,7 @@ def test_processor_time(sessions):
     began = time.monotonic()
     result = context.run("while True: pass")
     assert (result.verdict, result.kept, result.error["name"]) == ("cpu", True, "KeyboardInterrupt"), result
-    assert "300 ms" in result.message and time.monotonic() - began < 5
+    assert "300 ms" in result.message and time.monotonic() - began < 15
     # Each run has its own.
     for _ in range(2):
         good(context, "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass")
@@ -191,9 +192,12 @@ def test_interpreter_ends(sessions, code, verdict, status, number, word):
 def test_death_between_runs(sessions):
     context = sessions.context()
     good(context, "import os, threading\nx = 1\nthreading.Timer(0.05, os._exit, (3,)).start()")
-    time.sleep(0.15)
-    fresh = good(context, "'x' in globals()")
-    assert (fresh.text, fresh.restarted) == ("False", True)
+
+    def is_fresh():
+        result = context.run("'x' in globals()")
+        return result if result.restarted else None
+    fresh = wait_until(is_fresh, 20, 0.05)
+    assert fresh and (fresh.verdict, fresh.kept, fresh.text) == ("ok", True, "False"), fresh
 
 
 def test_channel_that_is_misused(sessions):
@@ -206,13 +210,14 @@ def test_channel_that_is_misused(sessions):
         began = time.monotonic()
         result = context.run(code)
         assert (result.verdict, result.kept) == ("error", False) and "control" in result.message, (code, result)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
         assert good(context, "'x' in globals()").text == "False"
         context.close()
 
 
 def test_background_output_is_not_lost_nor_mixed_up(sessions):
-    context = sessions.context()
-    good(context, "import threading\nthreading.Timer(0.05, print, ('late',), {'flush': True}).start()")
-    time.sleep(0.15)
+    session = sessions()
+    context = session.context()
+    good(context, "import threading\ndef late():\n    print('late', flush=True)\n    open('said', 'w').close()\nthreading.Timer(0.05, late).start()")
+    assert wait_until(lambda: b"said" in session.list(), 20)
     assert good(context, "print('now')").out == "late\nnow\n"

@@ -16,7 +16,7 @@ from hostile_engines import OWNER
 from session_fixtures import own_warden
 from sessions import BUILD, Refused, Session
 
-GRACE = 5.0  # seconds: from a limit to the verdict, with a container that has to be ended
+GRACE = 15.0  # seconds, of which a busy machine may take ten: from a limit to the verdict, with a container that has to be ended
 __all__ = ["containers", "engines", "own_warden"]
 
 

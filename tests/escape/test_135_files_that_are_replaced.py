@@ -34,7 +34,7 @@ def test_files_that_are_replaced(workspace):
     while time.monotonic() < end:
         start = time.monotonic()
         answer = workspace.get("f")
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15
         assert answer.status in (200, 400, 404, 409), answer.explain()
         seen.add(answer.status)
         if answer.status == 200:

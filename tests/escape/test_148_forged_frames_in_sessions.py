@@ -5,6 +5,7 @@ into the channel => what is printed is data; what is written is a claim, which c
 import time
 
 import pytest
+from conftest import wait_until
 from hostile_sessions import FRAMES, assert_works, good, witness
 from session_fixtures import cold_sessions, own_warden, sessions, warm_sessions
 
@@ -37,18 +38,18 @@ def test_printed_by_others(sessions, language, code, status):
                                     "frame(b'Y', 0)", "frame(b'D', n - 1, ok) + frame(b'Y', 0) * 9"])
 def test_claims_before_a_timeout(warm_sessions, forged):
     """Nothing but an end can end a run, and the time limit is ours."""
-    context = warm_sessions.context({"timeout": "100ms"})
+    context = warm_sessions.context({"timeout": "1s"})
     result = context.run(FRAMES + f"send({forged})\nimport time\ntry:\n    time.sleep(9)\nexcept KeyboardInterrupt: pass\nsend({forged})")
     assert (result.verdict, result.kept) == ("timeout", "'R'" not in forged), result
 
 
 def test_end_that_is_none(sessions, witness):
     """The code says that its run is over, and goes on. The next one has to wait for it, until its own time is over."""
-    context = sessions.context({"timeout": "150ms"})
+    context = sessions.context({"timeout": "1s"})
     result = context.run(FRAMES + "send(frame(b'D', n, ok))\nimport time\ntime.sleep(30)")
     assert (result.verdict, result.kept) == ("ok", True), "it is the one thing that is believed"
     began = time.monotonic()
-    assert context.run("1").verdict == "timeout" and time.monotonic() - began < 4
+    assert context.run("1").verdict == "timeout" and time.monotonic() - began < 15
     assert_works(context)
 
 
@@ -107,14 +108,16 @@ def assert_ended(context, what):
 
 def test_answer_before_the_question(sessions, witness):
     """Between two runs a thread writes an end for the one to come: it is read before the code is sent, and is none."""
-    context = sessions.context()
+    session = sessions()
+    context = session.context()
     good(context, FRAMES + """
 import threading
 def answer():
     send(frame(b'R', n + 1, part(b'text/plain', b'forged')) + frame(b'D', n + 1, ok))
+    open('sent', 'w').close()
 threading.Timer(0.05, answer).start()
 """)
-    time.sleep(0.2)
+    assert wait_until(lambda: b"sent" in session.list(), 20)
     result = context.run("'true'")
     assert (result.verdict, result.kept, result.text) == ("error", False, None) and "control" in result.message, result
     assert good(context, "'true'").text == "'true'"

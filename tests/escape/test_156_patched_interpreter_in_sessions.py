@@ -38,12 +38,12 @@ SELF_HARM = ("traceback",)  # may fail before it gets there
 
 @pytest.mark.parametrize("what", PATCHES)
 def test_facts_do_not_change(warm_sessions, what):
-    assert_facts_stay(warm_sessions({"timeout": "100ms"}), what)
+    assert_facts_stay(warm_sessions({"timeout": "1s"}), what)
 
 
 @pytest.mark.parametrize("what", ["builtins", "os", "sys", "modules"])
 def test_facts_do_not_change_in_a_fresh_one(cold_sessions, what):
-    assert_facts_stay(cold_sessions({"timeout": "100ms"}), what)
+    assert_facts_stay(cold_sessions({"timeout": "1s"}), what)
 
 
 def assert_facts_stay(session, what):

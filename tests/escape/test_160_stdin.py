@@ -49,4 +49,4 @@ def test_stdin_that_never_ends_does_not_delay(box):
     result = box.run("print('token')", stdin=ours)
     os.close(ours)
     os.close(theirs)
-    assert result.stdout == "token\n" and result.json["duration_ms"] < 5000
+    assert result.stdout == "token\n" and result.json["duration_ms"] < 15000

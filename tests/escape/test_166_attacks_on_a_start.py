@@ -137,5 +137,5 @@ def test_starts_in_a_storm(sessions, witness, what):
             assert program.verdict != "ok" or program.out == f"{i}\n", program
         except Refused:
             pass
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 20
     assert done > 0

@@ -217,7 +217,7 @@ def test_false_answers(image, honest):
                 assert result.verdict != "ok" or result.text == str(i), result
         except Refused:
             pass
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 20
         assert good(honest, "mine").text == "1"
 
 
@@ -232,7 +232,7 @@ def test_broken_templates(image, honest, name):
                 assert result.verdict != "ok" or result.text == str(i), result
         except Refused as refused:
             assert refused.message
-        assert time.monotonic() - began < 6, name
+        assert time.monotonic() - began < 20, name
     assert wait_until(lambda: good(honest, "mine").text == "1")
 
 

@@ -266,7 +266,7 @@ def test_a_slow_reader_holds_no_session(tenants):  # noqa: F811
         time.sleep(5)  # until nothing goes any more: each event has 24 KB
         began = time.monotonic()
         assert tenants.delete(f"/v1/sessions/{session}", token=tenants.alfa).status == 204
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 40
     peer.end()
 
 

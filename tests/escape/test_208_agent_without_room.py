@@ -160,7 +160,7 @@ while True: pass
     began = time.monotonic()
     result = running.join()
     # What was under way when nobody listened any more did not stand before its end.
-    assert result.verdict in ("output", "error") and time.monotonic() - began < 4, result
+    assert result.verdict in ("output", "error") and time.monotonic() - began < 15, result
     assert other.run("2 + 2").text == "4"
 
 

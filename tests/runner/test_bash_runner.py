@@ -144,7 +144,7 @@ def test_large_code(context):
     text = "aé" * 350000
     began = time.monotonic()
     run = context.run(f"x='{text}'\necho ${{#x}}\n")
-    assert run.stdout == "700000\n" and time.monotonic() - began < 5, run.explain()
+    assert run.stdout == "700000\n" and time.monotonic() - began < 20, run.explain()
     run = context.run("printf %s \"$x\" | wc -c")
     assert run.stdout.strip() == str(len(text.encode()))
 

@@ -240,7 +240,7 @@ def test_exit_is_real(context):
 def test_large_code(context):
     began = time.monotonic()
     assert value(context, "'" + "aé" * 350000 + "'.length") == "700000"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_many_runs_keep_the_memory(context):
