@@ -9,7 +9,6 @@
  *
  * Memory is read when a process is about to exit (PTRACE_EVENT_EXIT), while everything is still
  * mapped: the high-water mark is the kernel's own, and nothing is sampled. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
