@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import platform
+import select
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
+PATIENCE_SEC = 300  # for one answer of a client
 
 
 class Absent(Exception):
@@ -238,6 +240,8 @@ class Client:
         self.ready = self.answer() if greets else None
 
     def answer(self):
+        if not select.select([self.process.stdout], [], [], PATIENCE_SEC)[0]:  # lines come one at a time
+            raise RuntimeError(f"{self.name} does not answer within {PATIENCE_SEC} s")
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError((self.process.stderr.read().strip() or f"{self.name} ended without a word")[-400:])
@@ -258,8 +262,7 @@ class Client:
         try:
             self.process.wait(60)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            end_process(self.process, 10)
         self.process.stdout.close()
         self.process.stderr.close()
 
