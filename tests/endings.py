@@ -61,11 +61,11 @@ class Ending:
         return f"{self.name} ({self.language})"
 
     def may_be_cancelled(self, *signals):
-        """Something else may end it at any moment; the status of an end of its own stays true."""
-        statuses = [o._replace(kind="cancelled") for o in self.outcomes if o.exit_code is not None]
+        """Something else may end it at any moment; the status or signal of an end of its own stays true."""
+        own = [o._replace(kind="cancelled") for o in self.outcomes if o.exit_code is not None or o.signal is not None]
         kills = [ended_by("cancelled", signal) for signal in signals or ("SIGKILL",)]
         compiling = [o._replace(phase="compile") for o in kills if self.language == "c"]
-        self.outcomes, self.stdout = (*self.outcomes, *statuses, *kills, *compiling), None
+        self.outcomes, self.stdout = (*self.outcomes, *own, *kills, *compiling), None
         return self
 
     def request(self):
@@ -373,11 +373,12 @@ def end_by_interrupt(chance, language, word):
     n = chance.randrange(256)
     code, outcome = chance.choice({
         "python": ((f"import time\nprint('{word}', flush=True)\ntime.sleep({LONG})", ended_by("cancelled", "SIGINT")),
-                   (f"import time\ntry:\n    print('{word}', flush=True)\n    time.sleep({LONG})\nexcept KeyboardInterrupt:\n    raise SystemExit({n})",
-                    Outcome("cancelled", n, None))),
-        "bash": ((f"echo {word}; sleep {LONG}; exit 3", ended_by("cancelled", "SIGINT")),
+                   (f"import time\ntry:\n    print('{word}', flush=True)\n    time.sleep({LONG})\n"
+                    f"except KeyboardInterrupt:\n    raise SystemExit({n})", Outcome("cancelled", n, None))),
+        # Not a shell that waits for a child: when a signal comes before the child's exec, shells may ignore it.
+        "bash": ((f"echo {word}; exec sleep {LONG}", ended_by("cancelled", "SIGINT")),
                  (f"trap 'exit {n}' INT; echo {word}; while :; do sleep 0.01; done", Outcome("cancelled", n, None))),
-        "sh": ((f"echo {word}; sleep {LONG}; exit 3", ended_by("cancelled", "SIGINT")),),
+        "sh": ((f"echo {word}; exec sleep {LONG}", ended_by("cancelled", "SIGINT")),),
     }[language])
     return Ending("cancelled by an interrupt", language, code, outcome, stdout=f"{word}\n", cancel="interrupt")
 
