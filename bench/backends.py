@@ -8,8 +8,6 @@ bench/README.md says what is measured.
 """
 
 import argparse
-import contextlib
-import json
 import os
 import pathlib
 import random
@@ -19,12 +17,11 @@ import sys
 import tempfile
 import time
 
-import run
-import sessions
-from run import Absent, progress, summary
+import common
+from common import Absent, progress, summary
 from session_memory import Account, descendants, groups_kb, memory_group, parent_of
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(common.ROOT / "tests"))
 import engines  # noqa: E402
 
 GOALS = {"live_p50_ms": 2.0, "start_ratio": 1.1}
@@ -54,17 +51,6 @@ def run_checked(command, environment=None):
 # ---- glovebox ----
 
 
-class Client(sessions.Client):
-    """A session_client whose policy has these values."""
-
-    def __init__(self, stack, program, template, values, environment):
-        words = [f"{key}={value}" for key, value in values]
-        self.process = subprocess.Popen([program, template, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, **environment})
-        stack.callback(self.close)
-        self.ready = self.answer()
-
-
 class Backend:
     """One way to have sessions. engine: None for native."""
 
@@ -86,7 +72,8 @@ class Backend:
 
     def enter(self, stack, bench):
         self.environment = {**bench.environment, **({"DOCKER_HOST": self.engine.host} if self.engine else {})}
-        self.client = Client(stack, bench.program, self.template, self.values(bench.a.image), self.environment)
+        words = [f"{key}={value}" for key, value in self.values(bench.a.image)]
+        self.client = common.Client(stack, [bench.program, self.template, *words], self.environment)
         self.once = [bench.a.glovebox, "run", "--quiet", *self.flags(bench.a.image), "-c", CODE]
 
     def start_ms(self):
@@ -136,7 +123,7 @@ class Hand:
         flags = [*HARDENED, *self.flags] + ([f"--runtime={self.runtime}"] if self.runtime else [])
         self.run = [*self.base, "run", "--rm", *flags, bench.a.image, bench.a.python, "-c", CODE]
         wait = "import signal; signal.pause()"
-        text = run.text_of([*self.base, "run", "-d", *flags, bench.a.image, bench.a.python, "-c", wait]).split("\n")[-1]
+        text = common.text_of([*self.base, "run", "-d", *flags, bench.a.image, bench.a.python, "-c", wait]).split("\n")[-1]
         if len(text) != 64:
             raise Absent(f"cannot start a container: {text[-300:]}")
         stack.callback(subprocess.run, [*self.base, "rm", "-f", text], capture_output=True)
@@ -153,7 +140,15 @@ class Engines:
         self.docker = self.podman = None
         self.absent = {}
         if a.docker_host or a.podman_host:
-            self.docker, self.podman = (self.given(kind, host) for kind, host in (("docker", a.docker_host), ("podman", a.podman_host)))
+            for kind, host in (("docker", a.docker_host), ("podman", a.podman_host)):
+                if host:
+                    setattr(self, kind, self.given(kind, host))
+                else:
+                    self.absent[kind] = f"--{kind}-host names none"
+            return
+        if a.smoke:
+            why = "--smoke starts none; --docker-host and --podman-host name those that run"
+            self.absent = {"docker": why, "podman": why}
             return
         if engines.why_not():
             self.absent = {"docker": engines.why_not(), "podman": engines.why_not()}
@@ -169,8 +164,6 @@ class Engines:
 
     @staticmethod
     def given(kind, host):
-        if not host:
-            return None
         if not host.startswith("unix://"):
             raise SystemExit(f"bench: {host} is not unix:///path")
         engine = engines.Engine(kind, "/nonexistent")
@@ -181,25 +174,14 @@ class Engines:
 class Bench:
     def __init__(self, a, stack):
         self.a, self.stack, self.failed = a, stack, {}
-        self.work = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glovebox-bench-", ignore_cleanup_errors=True)))
-        os.chmod(self.work, 0o755)
-        settings, flags = sessions.settings_of(a.glovebox)
-        if settings:  # of a build: its helpers lie in several directories
-            settings["GLOVEBOX_LIBEXEC_DIR"] = str(self.gather_helpers(pathlib.Path(a.glovebox).resolve().parent.parent))
-        shutil.copytree(sessions.HERE.parent / "config", self.work / "config", ignore=shutil.ignore_patterns("meson.build"))
-        self.environment = {**settings, "GLOVEBOX_CONFIG_DIR": str(self.work / "config")}
-        self.program = sessions.build_client(self.work, flags)
+        self.work = common.work_directory(stack)
+        build = common.Build(a.glovebox)
+        self.environment = {**build.library_environment(self.work),
+                            "GLOVEBOX_CONFIG_DIR": str(common.copy_config(self.work))}
+        self.program = common.compile_program(self.work, "session_client", ["-pthread", *build.library_flags()])
         self.engines = Engines(a, stack)
         self.backends = self.enter(self.all_backends())
         self.hands = self.enter(self.all_hands())
-
-    def gather_helpers(self, source):
-        place = self.work / "libexec"
-        place.mkdir()
-        for path in (source / "warden/glovebox-warden", source / "agent/glovebox-agent"):
-            if path.exists():
-                (place / path.name).symlink_to(path)
-        return place
 
     def all_backends(self):
         yield Backend("native", template="python")
@@ -326,41 +308,34 @@ def show(report):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=30, help="shares of each measurement (default: 30)")
-    parser.add_argument("--live", type=int, default=50, help="runs in a live session in each round (default: 50)")
-    parser.add_argument("--hold", type=int, default=8, help="sessions whose memory is measured (default: 8)")
-    parser.add_argument("--pause", type=int, default=200, help="milliseconds between two measurements (default: 200)")
-    parser.add_argument("--quick", action="store_true", help="5 rounds: to see that it works, not to quote")
+    parser.add_argument("--rounds", type=int, help="shares of each measurement (default 30)")
+    parser.add_argument("--live", type=int, help="runs in a live session in each round (default 50)")
+    parser.add_argument("--hold", type=int, help="sessions whose memory is measured (default 8)")
+    parser.add_argument("--pause", type=int, help="milliseconds between two measurements (default 200)")
     parser.add_argument("--only", help="some of native,docker,podman, by their beginnings")
     parser.add_argument("--image", default="glovebox-python", help="the image at the engines (default: glovebox-python)")
     parser.add_argument("--python", default="/usr/bin/python3", help="the interpreter in it, for the commands by hand")
     parser.add_argument("--docker-host", default=os.environ.get("DOCKER_HOST"), help="an engine that runs already (default: $DOCKER_HOST; else one is started)")
     parser.add_argument("--podman-host", help="the same of a Podman service")
-    parser.add_argument("--json", type=pathlib.Path, help="all numbers with every single sample")
+    common.add_arguments(parser, "5 rounds")
     a = parser.parse_args()
-    a.glovebox = os.environ.get("GLOVEBOX") or shutil.which("glovebox")
-    if not a.glovebox:
-        parser.error("set GLOVEBOX to the program to measure")
-    if a.quick:
-        a.rounds, a.hold = 5, 4
+    common.set_counts(a, rounds=(30, 5, 1), live=(50, 50, 2), hold=(8, 4, 1), pause=(200, 200, 0))
+    a.glovebox = common.glovebox_program(parser)
     return a
 
 
-def main():
+def main(stack):
     a = arguments()
-    sessions.refuse_shared_warden()
-    with contextlib.ExitStack() as stack:
-        bench = Bench(a, stack)
-        for kind, why in bench.engines.absent.items():
-            bench.failed[kind] = why
-        report = {"machine": run.machine_facts(), "rounds": a.rounds, "hold": a.hold, "image": a.image, "times": bench.measure(), "memory": bench.memory()}
-        report["failed"] = bench.failed
+    bench = Bench(a, stack)
+    bench.failed.update(bench.engines.absent)
+    report = {"machine": common.machine_facts(), "rounds": a.rounds, "hold": a.hold, "image": a.image,
+              "times": bench.measure(), "memory": bench.memory()}
+    report["failed"] = bench.failed
     report["goals"] = judge(report["times"])
     show(report)
-    if a.json:
-        a.json.write_text(json.dumps(report, indent=1) + "\n")
-    return 0 if report["goals"] and all(goal["reached"] for goal in report["goals"]) else 1
+    common.write_json(a.json, report)
+    return 0 if a.smoke or (report["goals"] and all(goal["reached"] for goal in report["goals"])) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    common.run_main(main)

@@ -7,37 +7,20 @@ program (egress_load.c); for TLS they are openssl's server and curl. Everything 
 """
 
 import argparse
-import json
+import contextlib
 import os
 import pathlib
 import random
-import shutil
 import socket
 import statistics
 import subprocess
-import tempfile
 import time
 
-import run
+import common
+from common import Absent, end_process, free_port, tool
 
 GOALS = {"bytes_ratio": 0.8, "tls_ratio": 0.8, "connect_added_ms": 0.2, "held_mb": 64}
 AT_LEAST = {"bytes_ratio", "tls_ratio"}
-HELD = 5000
-
-
-def program(build, name):
-    """One that is not built by default."""
-    path = build / "src" / "egress" / name
-    subprocess.run(["ninja", "-C", build, f"src/egress/{name}"], capture_output=True)
-    if not path.exists():
-        raise SystemExit(f"bench: {path} is not there: build it with ninja -C {build} src/egress/{name}")
-    return path
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_for(port):
@@ -46,14 +29,15 @@ def wait_for(port):
             if s.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise SystemExit(f"bench: nobody listens on port {port}")
+    raise Absent(f"nothing listens on port {port}")
 
 
 class Proxy:
-    """A peer that listens on a port; pid is whose memory is looked at."""
+    """A peer that listens on a port. pid: the process whose memory is measured, with those below it."""
 
-    def __init__(self, name, port, process, pid):
-        self.name, self.port, self.process, self.pid = name, port, process, pid
+    def __init__(self, stack, name, port, process, pid=None):
+        self.name, self.port, self.process, self.pid = name, port, process, pid or process.pid
+        stack.callback(self.stop)
 
     def memory_kb(self):
         """Of the process and those it has started."""
@@ -67,9 +51,10 @@ class Proxy:
     def stop(self):
         if self.process.stdin:
             self.process.stdin.close()
-        else:
-            self.process.terminate()
-        self.process.wait(timeout=20)
+            self.process.stdout.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(20)
+        end_process(self.process, 20)
 
 
 def children(pid):
@@ -80,37 +65,51 @@ def children(pid):
     return found
 
 
-def start_glovebox(build, protocol, hosts):
+def start_glovebox(stack, build, protocol, hosts):
     port = free_port()
-    process = subprocess.Popen([program(build, "bench_egress_proxy"), str(port), protocol, *hosts], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [build.program("egress/bench_egress_proxy"), str(port), protocol, *hosts]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     pid = process.stdout.readline().strip()
     if not pid:
+        end_process(process)
         raise SystemExit("bench: the proxy did not start")
-    return Proxy("glovebox", port, process, int(pid))
+    return Proxy(stack, "glovebox", port, process, int(pid))
 
 
-def start_tinyproxy(scratch):
-    if not shutil.which("tinyproxy"):
-        return None
-    port = free_port()
-    config = scratch / "tinyproxy.conf"
-    config.write_text(f"Port {port}\nListen 127.0.0.1\nTimeout 600\nMaxClients 20000\nAllow 127.0.0.1\nLogLevel Critical\nUser {os.environ.get('USER', 'root')}\n")
-    process = subprocess.Popen(["tinyproxy", "-d", "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def start_peer(stack, name, port, command):
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    peer = Proxy(stack, name, port, process)
     wait_for(port)
-    return Proxy("tinyproxy", port, process, process.pid)
+    return peer
 
 
-def start_squid(scratch):
-    if not shutil.which("squid"):
-        return None
-    port = free_port()
-    config = scratch / "squid.conf"
-    os.chmod(scratch, 0o777)
-    config.write_text(f"http_port 127.0.0.1:{port}\nhttp_access allow all\ncache deny all\naccess_log none\ncache_log {scratch}/cache.log\npid_filename {scratch}/squid.pid\n"
-                      f"coredump_dir {scratch}\nmax_filedescriptors 20000\nshutdown_lifetime 1 second\nnetdb_filename none\n")
-    process = subprocess.Popen(["squid", "-N", "-f", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(port)
-    return Proxy("squid", port, process, process.pid)
+def start_tinyproxy(stack, work):
+    path, port, config = tool("tinyproxy"), free_port(), work / "tinyproxy.conf"
+    config.write_text(f"Port {port}\nListen 127.0.0.1\nTimeout 600\nMaxClients 20000\nAllow 127.0.0.1\n"
+                      f"LogLevel Critical\nUser {os.environ.get('USER', 'root')}\n")
+    return start_peer(stack, "tinyproxy", port, [path, "-d", "-c", config])
+
+
+def start_squid(stack, work):
+    path, port, place = tool("squid"), free_port(), work / "squid"
+    place.mkdir()
+    place.chmod(0o777)
+    config = place / "squid.conf"
+    config.write_text(f"http_port 127.0.0.1:{port}\nhttp_access allow all\ncache deny all\naccess_log none\n"
+                      f"cache_log {place}/cache.log\npid_filename {place}/squid.pid\ncoredump_dir {place}\n"
+                      "max_filedescriptors 20000\nshutdown_lifetime 1 second\nnetdb_filename none\n")
+    return start_peer(stack, "squid", port, [path, "-N", "-f", config])
+
+
+def start_peers(stack, work):
+    """Those that can work here, and why the others cannot."""
+    found, absent = [], {}
+    for name, start in (("tinyproxy", start_tinyproxy), ("squid", start_squid)):
+        try:
+            found.append(start(stack, work))
+        except Absent as why:
+            absent[name] = str(why)
+    return found, absent
 
 
 def numbers(command):
@@ -142,9 +141,9 @@ def measure_times(load, what, upstream, ways, rounds):
     return times
 
 
-def measure_held(load, upstream, proxy):
+def measure_held(load, upstream, proxy, count):
     before = proxy.memory_kb()
-    client = subprocess.Popen([load, "hold", str(upstream), str(proxy.port), str(HELD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = subprocess.Popen([load, "hold", str(upstream), str(proxy.port), str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = client.stdout.readline().strip()
     held = proxy.memory_kb()
     client.stdin.close()
@@ -153,25 +152,28 @@ def measure_held(load, upstream, proxy):
     return {"before_kb": before, "held_kb": held} if said == "open" else {"failed": why or "it could not hold them"}
 
 
-def start_tls(scratch):
-    """openssl's own server, with a file that is large."""
-    port = free_port()
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
-                    "-keyout", scratch / "key.pem", "-out", scratch / "cert.pem"], check=True, capture_output=True)
-    process = subprocess.Popen(["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", scratch / "cert.pem", "-key", scratch / "key.pem", "-WWW", "-quiet"], cwd=scratch,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+def start_tls(stack, work):
+    """The server of openssl."""
+    port, key, certificate = free_port(), work / "key.pem", work / "cert.pem"
+    subprocess.run([tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    process = subprocess.Popen(["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", certificate,
+                                "-key", key, "-WWW", "-quiet"], cwd=work, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.callback(end_process, process)
     wait_for(port)
-    return port, process
+    return port
 
 
-def measure_tls(scratch, port, ways, rounds, size):
-    with open(scratch / "file", "wb") as file:
+def measure_tls(work, port, ways, rounds, size):
+    with open(work / "file", "wb") as file:
         file.truncate(size)
     rates = {name: [] for name in ways}
     for _ in range(rounds):
         for name in random.sample(list(ways), len(ways)):
             proxy = ["--noproxy", "*"] if not ways[name] else ["--noproxy", "", "-x", f"http://127.0.0.1:{ways[name]}"]
-            rates[name] += numbers(["curl", "-sS", "--cacert", scratch / "cert.pem", *proxy, "-o", "/dev/null", "-w", "%{speed_download}", "--http1.1", f"https://localhost:{port}/file"])
+            rates[name] += numbers(["curl", "-sS", "--cacert", work / "cert.pem", *proxy, "-o", "/dev/null", "-w", "%{speed_download}", "--http1.1", f"https://localhost:{port}/file"])
     return rates
 
 
@@ -194,7 +196,7 @@ def show(report):
         direct = statistics.median(report[key]["direct"])
         show_table(title, "way | p50 | p99 | added p50", [[name, f"{statistics.median(times):.0f}", f"{p99(times):.0f}", f"{statistics.median(times) - direct:.0f}"] for name, times in report[key].items()])
     rows = [[name, held["failed"], ""] if "failed" in held else [name, f"{held['before_kb'] / 1024:.1f}", f"{held['held_kb'] / 1024:.1f}"] for name, held in report["held"].items()]
-    show_table(f"Memory of the proxy, MB, with {HELD} open tunnels", "way | before | held", rows)
+    show_table(f"Memory of the proxy, MB, with {report['tunnels']} open tunnels", "way | before | held", rows)
     print("\nGoals:")
     for name, goal in GOALS.items():
         value = report["goals"][name]
@@ -202,57 +204,63 @@ def show(report):
         print(f"  {name}: {value:.3g} ({'at least' if name in AT_LEAST else 'at most'} {goal}): {'met' if met else 'MISSED'}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="of each way (default: 15)")
-    parser.add_argument("--quick", action="store_true", help="3 rounds: to see that it works, not to quote")
-    parser.add_argument("--json", metavar="FILE", help="all numbers with every single sample")
-    args = parser.parse_args()
-    rounds = 3 if args.quick else args.rounds
-    glovebox = pathlib.Path(os.environ.get("GLOVEBOX", "build-release/src/cli/glovebox")).resolve()
-    build = glovebox.parents[2]
-    os.environ.setdefault("GLOVEBOX_LIBEXEC_DIR", str(build / "src" / "egress"))
-    load = program(build, "bench_egress_load")
-    upstream = free_port()
-    started = []
-    with tempfile.TemporaryDirectory(prefix="gbbench-") as directory:
-        scratch = pathlib.Path(directory)
-        server = subprocess.Popen([load, "serve", str(upstream)], stdout=subprocess.PIPE, text=True)
-        server.stdout.readline()
-        tls_port, tls_server = start_tls(scratch)
-        try:
-            for start in (lambda: start_glovebox(build, "tcp", ["127.0.0.1"]), lambda: start_tinyproxy(scratch), lambda: start_squid(scratch)):
-                peer = start()
-                if peer:
-                    started.append(peer)
-            ways = {"direct": 0, **{p.name: p.port for p in started}}
-            sealed = start_glovebox(build, "https", ["localhost"])
-            started.append(sealed)
-            report = {
-                "bytes": measure_bytes(load, upstream, ways, rounds, 1 << 30),
-                "connect": measure_times(load, "connect", upstream, ways, 4 * rounds),
-                "echo": measure_times(load, "echo", upstream, ways, 4 * rounds),
-                "tls": measure_tls(scratch, tls_port, {**ways, "glovebox": sealed.port}, rounds, 1 << 29),
-                "held": {p.name: measure_held(load, upstream, p) for p in started if p is not sealed},
-            }
-        finally:
-            for process in (server, tls_server):
-                process.kill()
-                process.wait()
-            for peer in started:
-                peer.stop()
-    of = {key: {name: statistics.median(values) for name, values in report[key].items()} for key in ("bytes", "tls", "connect")}
-    report["goals"] = {
+def arguments():
+    parser = argparse.ArgumentParser(prog="bench/egress.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, help="of each way (default 15)")
+    common.add_arguments(parser, "3 rounds")
+    a = parser.parse_args()
+    common.set_counts(a, rounds=(15, 3, 1), tunnels=(5000, 5000, 20), bytes=(1 << 30, 1 << 30, 1 << 22),
+                      tls_bytes=(1 << 29, 1 << 29, 1 << 22))
+    a.glovebox = common.glovebox_program(parser)
+    return a
+
+
+def measure(a, stack):
+    build, work, upstream = common.Build(a.glovebox), common.work_directory(stack), free_port()
+    load = build.program("egress/bench_egress_load")
+    server = subprocess.Popen([load, "serve", str(upstream)], stdout=subprocess.PIPE, text=True)
+    stack.callback(end_process, server)
+    server.stdout.readline()
+    tls_port = start_tls(stack, work)
+    facts = common.machine_facts()
+    peers, absent = start_peers(stack, work)
+    peers.insert(0, start_glovebox(stack, build, "tcp", ["127.0.0.1"]))
+    sealed = start_glovebox(stack, build, "https", ["localhost"])
+    print(common.machine_line(facts))
+    for name, why in absent.items():
+        print(f"  {name}: absent: {why}")
+    ways = {"direct": 0, **{p.name: p.port for p in peers}}
+    tls_ways = {**ways, "glovebox": sealed.port}
+    return {
+        "machine": facts, "absent": absent, "tunnels": a.tunnels,
+        "bytes": measure_bytes(load, upstream, ways, a.rounds, a.bytes),
+        "connect": measure_times(load, "connect", upstream, ways, 4 * a.rounds),
+        "echo": measure_times(load, "echo", upstream, ways, 4 * a.rounds),
+        "tls": measure_tls(work, tls_port, tls_ways, a.rounds, a.tls_bytes),
+        "held": {p.name: measure_held(load, upstream, p, a.tunnels) for p in peers},
+    }
+
+
+def judge(report):
+    of = {key: {name: statistics.median(values) for name, values in report[key].items()}
+          for key in ("bytes", "tls", "connect")}
+    return {
         "bytes_ratio": of["bytes"]["glovebox"] / of["bytes"]["direct"],
         "tls_ratio": of["tls"]["glovebox"] / of["tls"]["direct"],
         "connect_added_ms": (of["connect"]["glovebox"] - of["connect"]["direct"]) / 1000,
         "held_mb": report["held"]["glovebox"].get("held_kb", 1 << 30) / 1024,
     }
-    report["machine"] = run.machine_facts()
+
+
+def main(stack):
+    a = arguments()
+    report = measure(a, stack)
+    report["goals"] = judge(report)
     show(report)
-    if args.json:
-        pathlib.Path(args.json).write_text(json.dumps(report, indent=1))
+    common.write_json(a.json, report)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    common.run_main(main)

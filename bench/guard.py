@@ -15,13 +15,12 @@ import random
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
+import common
 import run
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-SAMPLES = ROOT / "tests" / "guard"
+SAMPLES = common.ROOT / "tests" / "guard"
 GOALS = {"precision": 0.99, "recall": 0.98, "check_usec": 100, "added_ms": 0.1, "scrub_mb_per_s": 500, "scrub_200_mb_per_s": 300}
 AT_LEAST = {"precision", "recall", "scrub_mb_per_s", "scrub_200_mb_per_s"}
 
@@ -39,15 +38,6 @@ print(json.dumps({"version": VERSION, "lines": lines, "seconds": took}))
 """
 
 
-def program(build, name):
-    """One that is not built by default."""
-    path = build / "src" / "guard" / name
-    subprocess.run(["ninja", "-C", build, f"src/guard/{name}"], capture_output=True)
-    if not path.exists():
-        raise SystemExit(f"bench: {path} is not there: build it with ninja -C {build} src/guard/{name}")
-    return path
-
-
 def ratio(part, whole):
     return part / whole if whole else 0.0
 
@@ -60,7 +50,7 @@ def rates(found, positive, false):
 
 
 def corpus(build):
-    done = subprocess.run([program(build, "guard_corpus"), "check", SAMPLES], capture_output=True, text=True)
+    done = subprocess.run([build.program("guard/guard_corpus"), "check", SAMPLES], capture_output=True, text=True)
     if done.returncode > 1:
         raise SystemExit(f"bench: {done.stderr.strip()}")
     c = json.loads(done.stdout)
@@ -77,18 +67,17 @@ def secret_samples():
         yield re.sub(r"\\([nte\\])", lambda m: escapes.get(m[1], m[1]), text)
 
 
-def detect_secrets(python):
+def detect_secrets(python, work):
     """The same texts through detect-secrets, with its own defaults. None, and why, when it is not there."""
     if subprocess.run([python, "-c", "import detect_secrets"], capture_output=True).returncode:
         return None, f"detect-secrets is not installed for {python}"
     texts = [*secret_samples(), *(SAMPLES / "plain.txt").read_text().splitlines()]
     n = sum(1 for _ in secret_samples())
     owner = [i for i, text in enumerate(texts) for _ in text.split("\n")]
-    with tempfile.TemporaryDirectory() as work:
-        path = pathlib.Path(work) / "output.txt"
-        path.write_text("\n".join(texts) + "\n")
-        size = path.stat().st_size
-        done = subprocess.run([python, "-c", PEER, path], capture_output=True, text=True)
+    path = work / "output.txt"
+    path.write_text("\n".join(texts) + "\n")
+    size = path.stat().st_size
+    done = subprocess.run([python, "-c", PEER, path], capture_output=True, text=True)
     if done.returncode:
         return None, done.stderr.strip().splitlines()[-1]
     told = json.loads(done.stdout)
@@ -101,14 +90,17 @@ def detect_secrets(python):
 
 
 def check_times(build, rounds):
-    done = subprocess.run([program(build, "guard_corpus"), "time", str(rounds)], capture_output=True, text=True)
+    done = subprocess.run([build.program("guard/guard_corpus"), "time", str(rounds)], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"bench: {done.stderr.strip() or 'guard_corpus time failed'}")
     return json.loads(done.stdout)
 
 
-def scrub_speed(build, quick):
-    done = subprocess.run([program(build, "bench_scrub"), *(["--quick"] if quick else [])], capture_output=True, text=True)
+def scrub_speed(build, bytes_of_text):
+    done = subprocess.run([build.program("guard/bench_scrub"), "--bytes", str(bytes_of_text)], capture_output=True,
+                          text=True)
+    if done.returncode:
+        raise SystemExit(f"bench: {done.stderr.strip() or 'bench_scrub failed'}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
@@ -121,22 +113,19 @@ def timed(command, environment):
     return took
 
 
-def runs(glovebox, rounds, wait_quiet):
+def runs(a, work):
     """Milliseconds of whole runs, on and off, and the difference of each pair."""
     kinds = {"on": ["--guard", "on", "--scrub", "on"], "off": ["--guard", "off", "--scrub", "off"]}
     samples = {kind: [] for kind in kinds}
-    with tempfile.TemporaryDirectory() as work:
-        environment = {**os.environ, "HOME": work}
-        for i in range(rounds + 2):
-            order = list(kinds)
-            random.shuffle(order)
-            for kind in order:
-                if wait_quiet:
-                    run.wait_until_quiet()
-                took = timed([glovebox, "run", "--quiet", *kinds[kind], "-c", run.CODE], environment)
-                if i >= 2:
-                    samples[kind].append(took)
-    samples["added"] = [a - b for a, b in zip(samples["on"], samples["off"])]
+    environment = {**os.environ, "HOME": str(work)}
+    for i in range(a.rounds + 2):
+        for kind in random.sample(list(kinds), len(kinds)):
+            if a.wait_quiet:
+                common.wait_until_quiet()
+            took = timed([a.glovebox, "run", "--quiet", *kinds[kind], "-c", run.CODE], environment)
+            if i >= 2:  # the first two warm the caches
+                samples[kind].append(took)
+    samples["added"] = [on - off for on, off in zip(samples["on"], samples["off"])]
     return samples
 
 
@@ -159,7 +148,7 @@ def tell(r):
     if r["peer"]:
         tell_rates(f"secrets, detect-secrets {r['peer']['version']}", r["peer"])
     else:
-        print(f"  absent: {r['peer_absent']}")
+        print(f"  detect-secrets: absent: {r['peer_absent']}")
     tell_rates("code, glovebox", c["code"])
     tell_rates("code, with the misses we know of", c["code_with_known_misses"])
     print("\n  a look at code, reader waiting (microseconds)")
@@ -193,31 +182,35 @@ def missed_goals(r):
             if (measured[name] < goal if name in AT_LEAST else measured[name] > goal)]
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--rounds", type=int, default=200, help="pairs of runs, and looks at code times ten")
-    p.add_argument("--quick", action="store_true", help="20 rounds: to see that it works, not to quote")
-    p.add_argument("--wait-quiet", action="store_true", help="before each run, wait until no other process wants a processor")
-    p.add_argument("--peer-python", default=os.environ.get("BENCH_PEER_PYTHON", sys.executable), help="an interpreter that has detect-secrets")
-    p.add_argument("--glovebox", default=os.environ.get("GLOVEBOX", "build-release/src/cli/glovebox"))
-    p.add_argument("--json", metavar="FILE", help="all numbers with every single sample")
+def arguments():
+    p = argparse.ArgumentParser(prog="bench/guard.py", description=__doc__.split("\n")[0])
+    p.add_argument("--rounds", type=int, help="pairs of runs, and looks at code times ten (default 200)")
+    p.add_argument("--wait-quiet", action="store_true",
+                   help="before each run, wait until no other process wants a processor")
+    p.add_argument("--peer-python", default=os.environ.get("BENCH_PEER_PYTHON", sys.executable),
+                   help="an interpreter that has detect-secrets")
+    common.add_arguments(p, "20 rounds, and a tenth of the text")
     a = p.parse_args()
-    rounds = 20 if a.quick else a.rounds
-    glovebox = os.path.abspath(a.glovebox)
-    build = pathlib.Path(glovebox).parents[2]
-    peer, absent = detect_secrets(a.peer_python)
+    common.set_counts(a, rounds=(200, 20, 1), text=(100_000_000, 10_000_000, 100_000))
+    a.glovebox = common.glovebox_program(p)
+    return a
+
+
+def main(stack):
+    a = arguments()
+    build, work = common.Build(a.glovebox), common.work_directory(stack)
+    peer, absent = detect_secrets(a.peer_python, work)
     result = {
-        "machine": run.machine_facts(), "corpus": corpus(build), "peer": peer, "peer_absent": absent, "check": check_times(build, 10 * rounds),
-        "scrub": scrub_speed(build, a.quick), "runs": runs(glovebox, rounds, a.wait_quiet),
+        "machine": common.machine_facts(), "corpus": corpus(build), "peer": peer, "peer_absent": absent,
+        "check": check_times(build, 10 * a.rounds), "scrub": scrub_speed(build, a.text), "runs": runs(a, work),
     }
     tell(result)
-    if a.json:
-        pathlib.Path(a.json).write_text(json.dumps(result, indent=1) + "\n")
+    common.write_json(a.json, result)
     missed = missed_goals(result)
     for line in missed:
         print(f"  missed: {line}")
-    return 1 if missed else 0
+    return 1 if missed and not a.smoke else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    common.run_main(main)

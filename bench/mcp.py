@@ -8,25 +8,19 @@ all of them alike. Every single answer is checked. The client is mcp_client.py f
 
 import argparse
 import contextlib
-import json
 import multiprocessing
 import os
 import pathlib
 import random
-import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 
+import common
 import run
+from common import HERE, Absent, end_process, free_port, progress, quantile
 from mcp_client import TEMPLATE, Api, Http, Stateless, Stdio, Wire
-from run import Absent, progress, quantile
 
-HERE = pathlib.Path(__file__).resolve().parent
-CROWD = 8
 REST_SEC = 0.05  # after a start: what has ended tidies up
 GOALS = {"http_added_ms": 1.0, "stdio_added_ms": 1.5, "first_ms": 1000}
 UNIX, TCP = "API, unix socket", "API, TCP"
@@ -87,21 +81,6 @@ class Live:
 # ---- glovebox ----
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def end_process(process):
-    process.terminate()
-    try:
-        process.wait(30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 def wait_until(ready, process, log, who):
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
@@ -116,11 +95,10 @@ class Glovebox:
     """One `glovebox serve` of the measured build, on both kinds of sockets, and `glovebox mcp`."""
 
     def __init__(self, stack, program, work, log):
-        self.program, self.log = os.path.abspath(program), log
+        self.program, self.log = program, log
         self.socket, self.port = str(work / "glovebox.sock"), free_port()
-        shutil.copytree(HERE.parent / "config", work / "config", ignore=shutil.ignore_patterns("meson.build"))
         (work / "tmp").mkdir()
-        self.environment = {"GLOVEBOX_CONFIG_DIR": str(work / "config"), "GLOVEBOX_RUNTIME_DIR": str(work / "runtime"), "TMPDIR": str(work / "tmp")}
+        self.environment = {"GLOVEBOX_CONFIG_DIR": str(common.copy_config(work)), "TMPDIR": str(work / "tmp")}
         process = subprocess.Popen([self.program, "serve", "--listen", f"unix:{self.socket}", "--listen", f"127.0.0.1:{self.port}", "--no-tokens",
                                     "--directory", str(work / "state"), "--warm", TEMPLATE],
                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.environment})
@@ -152,8 +130,8 @@ class Glovebox:
 class Fast:
     """The servers of mcp_fast.py: what one would write with MCP's own Python package."""
 
-    def __init__(self, stack, work, log, docker_host):
-        self.stack, self.work, self.log, self.docker_host = stack, work, log, docker_host
+    def __init__(self, stack, work, log, a):
+        self.stack, self.work, self.log, self.a = stack, work, log, a
         self.python = os.path.abspath(os.environ.get("BENCH_MCP_PYTHON") or sys.executable)
         self.rootfs = run.RootFs()
         done = subprocess.run([self.python, "-I", "-c", "import importlib.metadata as m; print(m.version('mcp'))"], capture_output=True, text=True)
@@ -181,17 +159,19 @@ class Fast:
         return Way("FastMCP, bwrap", f"{peer.version}; a program for each call; {peer.note}", self.stdio(peer.command()[:-1]), keeps=False)
 
     def docker(self):
-        peer = run.Docker(self.rootfs, self.docker_host)
+        peer = run.Docker(self.rootfs, self.a.docker_host, not self.a.smoke)
         peer.enter(self.stack, self.work)
         return Way("FastMCP, docker run", f"{peer.version}; a container for each call; {peer.note}", self.stdio(peer.command()[:-1]), keeps=False, slow=True)
 
     def podman(self):
-        run.need_root()
+        common.need_root()
+        if self.a.smoke:
+            raise Absent("--smoke builds no image for it")
         place = self.work / "podman"
         place.mkdir()
         # crun refuses hosts with both versions of cgroups.
-        base = [run.tool("podman"), f"--root={place}/root", f"--runroot={place}/run", f"--tmpdir={place}/tmp", "--cgroup-manager=cgroupfs",
-                f"--runtime={run.tool('runc', 'crun')}", "--events-backend=file"]
+        base = [common.tool("podman"), f"--root={place}/root", f"--runroot={place}/run", f"--tmpdir={place}/tmp", "--cgroup-manager=cgroupfs",
+                f"--runtime={common.tool('runc', 'crun')}", "--events-backend=file"]
         archive = place / "root.tar"
         subprocess.run(["tar", "-C", self.rootfs.get(self.work), "-cf", archive, "."], check=True)
         done = subprocess.run([*base, "import", archive, run.NAME], capture_output=True, text=True)
@@ -202,21 +182,22 @@ class Fast:
         peer.base, peer.image = base, run.NAME
         # Podman's own are above what root may set on some hosts.
         words = [*base, "run", "--ulimit=nproc=4096:4096", "--ulimit=nofile=1024:4096", *peer.command()[len(base) + 1:-1]]
-        return Way("FastMCP, podman run", f"{run.first_line([base[0], '--version'])}; as docker run", self.stdio(words), keeps=False, slow=True)
+        return Way("FastMCP, podman run", f"{common.first_line([base[0], '--version'])}; as docker run", self.stdio(words), keeps=False, slow=True)
 
 
 def enter_peers(a, stack, work, log):
     """Those that can work here, and why the others cannot."""
     found, absent = [], {}
     if a.no_peers:
-        return found, absent
+        return found, {"FastMCP": "left out by --no-peers"}
     try:
-        fast = Fast(stack, work, log, a.docker_host)
+        fast = Fast(stack, work, log, a)
     except (Absent, OSError) as why:
         return found, {"FastMCP": str(why)}
     for name, make in (("FastMCP, exec()", fast.here), ("FastMCP, exec(), HTTP, TCP", fast.over_http), ("FastMCP, bwrap", fast.bubblewrap),
                        ("FastMCP, docker run", fast.docker), ("FastMCP, podman run", fast.podman)):
         if a.no_engines and name.endswith(" run"):
+            absent[name] = "left out by --no-engines"
             continue
         progress(f"preparing {name}")
         try:
@@ -272,7 +253,7 @@ def one_client(a, stack, ways):
         random.shuffle(shares)
         for _, share in sorted(shares, key=lambda s: s[0]):
             if a.wait_quiet:
-                run.wait_until_quiet()
+                common.wait_until_quiet()
             share()
         progress(f"one client: round {i + 1} of {a.rounds}")
     progress("")
@@ -341,11 +322,11 @@ def crowds(a, ways):
     samples = Samples()
     for i in range(a.crowd_rounds):
         for way in random.sample(ways, len(ways)):
-            rate, times = crowd(way, CROWD, a.msec)
+            rate, times = crowd(way, a.crowd, a.msec)
             samples.add("rate", way.name, [rate])
             samples.add("crowd", way.name, times)
             time.sleep(run.SETTLE_SEC)
-            progress(f"{CROWD} clients: round {i + 1} of {a.crowd_rounds}, {way.name}")
+            progress(f"{a.crowd} clients: round {i + 1} of {a.crowd_rounds}, {way.name}")
     progress("")
     return samples
 
@@ -388,26 +369,9 @@ def tables_of(report, ways):
     yield ("Asked for nothing (API: GET /healthz), ms", ("", "ping p50", "p99", "tools/list p50", "p99"),
            [(name, *times(samples["ping"].get(name)), *times(samples["tools"].get(name))) for name in asked])
     rates = {name: p50(values) for name, values in samples["rate"].items()}
-    yield (f"{CROWD} clients at once, each a process with a session of its own", ("", "calls/s", "x API", "p50 ms", "p99 ms"),
+    yield (f"{report['crowd']} clients at once, each a process with a session of its own", ("", "calls/s", "x API", "p50 ms", "p99 ms"),
            [(w.name, f"{rates[w.name]:.0f}", f"{rates[w.name] / rates[w.beside]:.2f}", *times(samples["crowd"][w.name])) for w in ways])
     yield "Goals", ("", "ms", ""), [(text, value, "reached" if good else "missed") for text, value, good in report["goals"]]
-
-
-def plain(tables):
-    out = []
-    for title, head, lines in tables:
-        widths = [max(len(str(row[i])) for row in (head, *lines)) for i in range(len(head))]
-        out += ["", title]
-        for row in (head, *lines):
-            out.append("  " + "   ".join(str(cell).rjust(width) if i else str(cell).ljust(width) for i, (cell, width) in enumerate(zip(row, widths))).rstrip())
-    return "\n".join(out) + "\n"
-
-
-def markdown(tables):
-    out = []
-    for title, head, lines in tables:
-        out += ["", f"**{title}**", ""] + ["| " + " | ".join(map(str, row)) + " |" for row in (head, ("---",) * len(head), *lines)]
-    return "\n".join(out[1:]) + "\n"
 
 
 # ---- the run ----
@@ -415,41 +379,35 @@ def markdown(tables):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/mcp.py", description="Measure MCP beside the API, and beside servers of MCP's Python package.")
-    parser.add_argument("--rounds", type=int, default=40, help="one start of each way in each (default %(default)s)")
-    parser.add_argument("--calls", type=int, default=25, help="calls of each way in each round, one where a call starts a container (default %(default)s)")
-    parser.add_argument("--crowd-rounds", type=int, default=5, help=f"of {CROWD} clients at once (default %(default)s)")
-    parser.add_argument("--msec", type=int, default=2000, help="of each crowd (default %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="3 rounds, 1 short crowd: to see that it works, not to quote")
+    parser.add_argument("--rounds", type=int, help="one start of each way in each (default 40)")
+    parser.add_argument("--calls", type=int,
+                        help="calls of each way in each round, one where a call starts a container (default 25)")
+    parser.add_argument("--crowd-rounds", type=int, help="of 8 clients at once (default 5)")
+    parser.add_argument("--msec", type=int, help="of each crowd (default 2000)")
     parser.add_argument("--no-peers", action="store_true", help="without FastMCP")
     parser.add_argument("--no-engines", action="store_true", help="without docker and podman")
     parser.add_argument("--docker-host", metavar="URL", help="use this engine instead of starting a private one")
     parser.add_argument("--wait-quiet", action="store_true", help="before each share of a round, wait until no other process wants a processor")
-    parser.add_argument("--json", metavar="FILE", help="also write all numbers, with every sample")
     parser.add_argument("--markdown", metavar="FILE", help="also write the tables for docs/benchmarks.md")
+    common.add_arguments(parser, "3 rounds, 1 short crowd")
     a = parser.parse_args()
-    if a.quick:
-        a.rounds, a.crowd_rounds, a.msec = 3, 1, 500
+    common.set_counts(a, rounds=(40, 3, 1), calls=(25, 25, 2), crowd_rounds=(5, 1, 1), msec=(2000, 500, 50),
+                      crowd=(8, 8, 2))
     if min(a.rounds, a.calls, a.crowd_rounds, a.msec) < 1:
         parser.error("at least one of each")
-    a.glovebox = os.environ.get("GLOVEBOX") or shutil.which("glovebox")
-    if not a.glovebox:
-        parser.error("set GLOVEBOX to the glovebox program whose build is to be measured")
+    a.glovebox = common.glovebox_program(parser)
     return a
 
 
 def bench(a, stack):
-    work = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glovebox-bench-", ignore_cleanup_errors=True)))
-    os.chmod(work, 0o755)
+    work = common.work_directory(stack)
     log = stack.enter_context(open(work / "log", "ab"))
-    facts = run.machine_facts()
-    try:
-        ways = list(Glovebox(stack, a.glovebox, work, log).ways())
-    except Absent as why:
-        raise SystemExit(f"bench: {why}") from why
+    facts = common.machine_facts()
+    ways = list(Glovebox(stack, a.glovebox, work, log).ways())
     peers, absent = enter_peers(a, stack, work, log)
     ways += peers
-    print(f"{facts['cpu']}, {facts['cpus']} cpus, Linux {facts['kernel']}, {facts['system']}, {'root' if facts['root'] else 'not root'}, load {facts['load_before']:.1f}")
-    print(f"  {run.first_line([a.glovebox, '--version'])}")
+    print(common.machine_line(facts))
+    print(f"  {common.first_line([a.glovebox, '--version'])}")
     for way in ways:
         print(f"  {way.name:34}{way.note}")
     for name, why in absent.items():
@@ -462,24 +420,20 @@ def bench(a, stack):
         said = (work / "log").read_text(errors="replace").strip()[-600:]
         raise SystemExit(f"bench: {why}" + (f"\n{said}" if said else "")) from why
     facts["load_after"] = os.getloadavg()[0]
-    report = {"machine": facts, "ways": {way.name: way.note for way in ways}, "absent": absent, "samples": samples, "goals": judge(samples, ways)}
+    report = {"machine": facts, "ways": {way.name: way.note for way in ways}, "absent": absent, "crowd": a.crowd,
+              "samples": samples, "goals": judge(samples, ways)}
     return report, list(tables_of(report, ways))
 
 
-def main():
+def main(stack):
     a = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with contextlib.ExitStack() as stack:
-            report, tables = bench(a, stack)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    sys.stdout.write(plain(tables))
-    if a.json:
-        pathlib.Path(a.json).write_text(json.dumps(report, indent=1) + "\n")
+    report, tables = bench(a, stack)
+    sys.stdout.write(common.plain(tables))
+    common.write_json(a.json, report)
     if a.markdown:
-        pathlib.Path(a.markdown).write_text(markdown(tables))
+        pathlib.Path(a.markdown).write_text(common.markdown(tables))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    common.run_main(main)

@@ -11,23 +11,19 @@ import argparse
 import contextlib
 import hashlib
 import json
-import math
 import os
 import pathlib
-import platform
 import random
 import shutil
-import signal
-import statistics
 import subprocess
-import sys
-import tempfile
 import time
+
+import common
+from common import Absent, first_line, last_line, need_root, progress, summary, text_of, tool
 
 CODE = "print(6 * 7)"
 EXPECTED = "42\n"
 PYTHON = "/usr/bin/python3"
-HERE = pathlib.Path(__file__).resolve().parent
 NAME = f"glovebox-bench-{os.getpid()}"
 IDLE_USEC = 100_000
 SETTLE_SEC = 0.3
@@ -38,10 +34,6 @@ PIDS = 128
 CPUS = 1
 
 GOALS = {"bare": 1.25, "docker": 10, "memory_kb": 4096}
-
-
-class Absent(Exception):
-    """The peer cannot run here; the message says why."""
 
 
 class Peer:
@@ -57,28 +49,6 @@ class Peer:
 
     def command(self):
         raise NotImplementedError
-
-
-def tool(*names):
-    for name in names:
-        path = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
-        if path:
-            return path
-    raise Absent(f"{names[0]} is not installed")
-
-
-def need_root():
-    if os.geteuid() != 0:
-        raise Absent("needs root")
-
-
-def text_of(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    return (done.stdout or done.stderr).strip()
-
-
-def first_line(command):
-    return text_of(command).split("\n")[0]
 
 
 class Bare(Peer):
@@ -233,13 +203,17 @@ class Docker(Peer):
     slow = True
     note = "hardened: no network, read-only, no capabilities, cgroup limits, the engine's seccomp filter; no verdict"
 
-    def __init__(self, rootfs, host):
+    def __init__(self, rootfs, host, private=True):
+        """host: an engine that runs already. private: without one, start a private one."""
         self.rootfs = rootfs
         self.host = host
+        self.private = private
 
     def enter(self, stack, work):
         self.path = tool("docker")
         if not self.host:
+            if not self.private:
+                raise Absent("--smoke starts no private engine; --docker-host names one that runs")
             need_root()
             self.start_engine(stack, work)
         self.base = [self.path, "-H", self.host]
@@ -268,13 +242,7 @@ class Docker(Peer):
 
     @staticmethod
     def stop_engine(engine):
-        if engine.poll() is None:
-            engine.terminate()
-        try:
-            engine.wait(20)
-        except subprocess.TimeoutExpired:
-            engine.kill()
-            engine.wait()
+        common.end_process(engine, 20)
         remove_cgroups()
 
     def import_image(self, stack, root):
@@ -292,11 +260,6 @@ class Docker(Peer):
                 "--user=1000:1000", "--tmpfs=/tmp:size=100m", "--workdir=/tmp", self.image, PYTHON, "-c", CODE]
 
 
-def last_line(path):
-    lines = path.read_text(errors="replace").strip().split("\n")
-    return lines[-1][-300:]
-
-
 def remove_cgroups():
     """The empty groups that a container runtime leaves behind; only those of our own name."""
     base = pathlib.Path("/sys/fs/cgroup")
@@ -311,14 +274,8 @@ class Spawner:
 
     def __init__(self, work, wait_quiet):
         self.wait_quiet = wait_quiet
-        self.program = work / "spawn"
+        self.program = common.compile_program(work, "spawn", ["-static"])
         self.out, self.err = work / "out", work / "err"
-        compiler = os.environ.get("CC", "cc").split()
-        source = [str(HERE / "spawn.c"), "-o", str(self.program)]
-        for flags in (["-O2", "-static"], ["-O2"]):
-            if subprocess.run([*compiler, "-std=gnu17", *flags, *source], capture_output=True).returncode == 0:
-                return
-        raise SystemExit("bench: cannot compile spawn.c: is a C compiler installed?")
 
     def run(self, mode, pause_usec, peer):
         done = subprocess.run([self.program, mode, str(pause_usec), self.out, self.err, *peer.command()],
@@ -332,27 +289,8 @@ class Spawner:
 
     def time_ms(self, peer, pause_usec):
         if self.wait_quiet:
-            wait_until_quiet()
+            common.wait_until_quiet()
         return self.run("time", pause_usec, peer)[-1]["nsec"] / 1e6
-
-
-def wait_until_quiet():
-    """Until nobody else has wanted a processor for 15 ms; four seconds at most, then it runs all the same."""
-    calm, end = 0, time.monotonic() + 4
-    while calm < 4 and time.monotonic() < end:
-        runnable = int(pathlib.Path("/proc/loadavg").read_text().split()[3].split("/")[0])
-        calm = calm + 1 if runnable <= 1 else 0  # one: ourselves
-        time.sleep(0.004)
-
-
-def quantile(values, q):
-    """Nearest rank: a value that was measured."""
-    return sorted(values)[max(0, math.ceil(q * len(values)) - 1)]
-
-
-def summary(values):
-    return {"n": len(values), "p50_ms": statistics.median(values), "p99_ms": quantile(values, 0.99), "min_ms": min(values),
-            "mean_ms": statistics.fmean(values), "samples_ms": [round(v, 3) for v in values]}
 
 
 def measure(spawner, peers, rounds, slow_rounds, pause_usec, label):
@@ -369,12 +307,6 @@ def measure(spawner, peers, rounds, slow_rounds, pause_usec, label):
         progress(f"{label}: round {i + 1} of {rounds}")
     progress("")
     return {name: summary(values) for name, values in samples.items()}
-
-
-def progress(line):
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K" + line)
-        sys.stderr.flush()
 
 
 def role_of(row, last_warden):
@@ -401,16 +333,6 @@ def measure_memory(spawner, glovebox, rounds):
                 roles.setdefault(role, []).append(row)
     fields = ("hwm_kb", "pss_kb", "private_kb", "anonymous_kb")
     return {role: {field: max(row[field] for row in rows) for field in fields} for role, rows in roles.items()}
-
-
-def machine_facts():
-    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    cgroup = "v2" if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else \
-             "v1 with v2 beside it" if os.path.exists("/sys/fs/cgroup/unified") else "v1"
-    system = dict(line.rstrip().split("=", 1) for line in open("/etc/os-release") if "=" in line)
-    return {"cpu": cpu, "cpus": len(os.sched_getaffinity(0)), "kernel": platform.release(), "arch": platform.machine(),
-            "system": system.get("PRETTY_NAME", "").strip('"'), "cgroup": cgroup, "root": os.geteuid() == 0,
-            "date": time.strftime("%Y-%m-%d"), "load_before": os.getloadavg()[0]}
 
 
 def print_table(title, results, peers):
@@ -476,41 +398,37 @@ def enter_peers(everyone, wanted, stack, work, spawner):
 
 def arguments():
     parser = argparse.ArgumentParser(description="Measure the cold start of glovebox beside its peers.")
-    parser.add_argument("--rounds", type=int, default=200, help="runs of each fast peer (default %(default)s)")
-    parser.add_argument("--slow-rounds", type=int, default=25, help="runs of runc and docker (default %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="20 rounds, 5 of the slow peers")
-    parser.add_argument("--only", metavar="NAMES", help="peers to run, by comma: bare,glovebox,bubblewrap,firejail,runc,docker")
-    parser.add_argument("--json", metavar="FILE", help="also write all numbers, with every sample")
-    parser.add_argument("--wait-quiet", action="store_true", help="before each run, wait until no other process is runnable")
+    parser.add_argument("--rounds", type=int, help="runs of each fast peer (default 200)")
+    parser.add_argument("--slow-rounds", type=int, help="runs of runc and docker (default 25)")
+    parser.add_argument("--only", metavar="NAMES",
+                        help="peers to run, by comma: bare,glovebox,bubblewrap,firejail,runc,docker")
+    parser.add_argument("--wait-quiet", action="store_true",
+                        help="before each run, wait until no other process is runnable")
     parser.add_argument("--docker-host", metavar="URL", help="use this engine instead of starting a private one")
+    common.add_arguments(parser, "20 rounds, 5 of the slow peers")
     a = parser.parse_args()
-    if a.quick:
-        a.rounds, a.slow_rounds = 20, 5
+    common.set_counts(a, rounds=(200, 20, 1), slow_rounds=(25, 5, 1))
     if a.rounds < 1 or a.slow_rounds < 1:
         parser.error("at least one round")
-    a.glovebox = os.environ.get("GLOVEBOX") or shutil.which("glovebox")
-    if not a.glovebox:
-        parser.error("set GLOVEBOX to the glovebox program to measure")
+    a.glovebox = common.glovebox_program(parser)
     return a
 
 
 def bench(a, stack):
-    work = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glovebox-bench-", ignore_cleanup_errors=True)))
-    os.chmod(work, 0o755)
-    spawner, rootfs, glovebox = Spawner(work, a.wait_quiet), RootFs(), Glovebox(os.path.abspath(a.glovebox))
-    everyone = [Bare(), glovebox, Bubblewrap(), Firejail(), Runc(rootfs), Docker(rootfs, a.docker_host)]
+    work = common.work_directory(stack)
+    spawner, rootfs, glovebox = Spawner(work, a.wait_quiet), RootFs(), Glovebox(a.glovebox)
+    everyone = [Bare(), glovebox, Bubblewrap(), Firejail(), Runc(rootfs), Docker(rootfs, a.docker_host, not a.smoke)]
     wanted = set(a.only.split(",")) if a.only else None
     if wanted and wanted - {p.name for p in everyone}:
         raise SystemExit(f"bench: unknown peer in --only; there are {', '.join(p.name for p in everyone)}")
 
-    facts = machine_facts()
+    facts = common.machine_facts()
     peers, absent = enter_peers(everyone, wanted, stack, work, spawner)
     if glovebox.name in absent:
         raise SystemExit(f"bench: glovebox itself does not run: {absent[glovebox.name]}")
     if not peers:
         raise SystemExit("bench: nothing to measure: " + "; ".join(f"{k}: {v}" for k, v in absent.items()))
-    print(f"{facts['cpu']}, {facts['cpus']} cpus, Linux {facts['kernel']}, {facts['system']}, cgroup {facts['cgroup']}, "
-          f"{'root' if facts['root'] else 'not root'}, load {facts['load_before']:.1f}")
+    print(common.machine_line(facts))
     for peer in peers:
         print(f"  {peer.name:12}{peer.version}: {peer.note}")
     for name, why in absent.items():
@@ -533,17 +451,11 @@ def bench(a, stack):
             "scenarios": results, "memory": memory, "goals": [{"goal": t, "reached": r} for t, r in verdicts]}
 
 
-def main():
+def main(stack):
     a = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with contextlib.ExitStack() as stack:
-            report = bench(a, stack)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    if a.json:
-        pathlib.Path(a.json).write_text(json.dumps(report, indent=1) + "\n")
+    common.write_json(a.json, bench(a, stack))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    common.run_main(main)

@@ -1,29 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_scrub [--quick] [FILE...]: how fast the scrubber is. Writes a line of JSON for each kind of text, with the shipped rules, also the strict ones, and with 200
- * secrets; then for texts that are made to be slow; then what it costs to begin. Numbers are the median of five rounds. A FILE is one more kind of text. */
+ * bench_scrub [--bytes N] [FILE...]
+ *     How fast the scrubber is. Writes a line of JSON for each kind of text (of N bytes, 100 MB by default), with the
+ *     shipped rules, with the strict ones as well, and with 200 secrets; then for texts that are made to be slow; then
+ *     the cost of a start. Numbers are the median of five rounds. A FILE is one more kind of text.
+ *
+ * bench_scrub --check
+ *     For each line on standard input, one line: nanoseconds of processor time per byte of the scrubber, and of
+ *     memcpy(), for the same text. For check.py. */
 #include "base/fd.h"
 #include "guard/scrub.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define ROUNDS 5
 #define SECRETS 200
 #define WRITE_BYTES (64 * 1024) /* what a reader of a pipe gets at most */
+#define CHECK_BYTES (1000 * 1000)
+#define CHECK_COPIES 16 /* memcpy() is so much faster that one copy of the text would be too short to time */
 
-static size_t text_bytes = 100 * 1000 * 1000, worst_bytes = 4 * 1000 * 1000;
+static size_t text_bytes = 100 * 1000 * 1000, worst_bytes = 4 * 1000 * 1000, n_starts = 200;
 
 /* Time on a processor: what others do meanwhile does not count. */
-static uint64_t now_usec(void)
+static uint64_t now_nsec(void)
 {
         struct timespec t;
 
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-        return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+        return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 static uint32_t random_state = 1;
@@ -103,6 +112,18 @@ static int count(void *data, const void *bytes, size_t size)
         return 0;
 }
 
+/* All of the text through a stream of its own. */
+static int scrub_once(const struct scrub *s, const struct buffer *text, struct scrub_tally *tally)
+{
+        _cleanup_scrub_stream_ struct scrub_stream *st = NULL;
+        uint64_t out = 0;
+
+        int r = scrub_stream_new(s, count, &out, tally, &st);
+        for (size_t at = 0; r == 0 && at < text->size; at += WRITE_BYTES)
+                r = scrub_stream_write(st, text->data + at, MIN(text->size - at, (size_t)WRITE_BYTES));
+        return r < 0 ? r : scrub_stream_end(st);
+}
+
 static int compare(const void *a, const void *b)
 {
         double x = *(const double *)a, y = *(const double *)b;
@@ -116,16 +137,11 @@ static int measure(const char *kind, const char *with, const struct scrub *s, co
         struct scrub_tally tally = {0};
 
         for (size_t round = 0; round < ROUNDS; round++) {
-                _cleanup_scrub_stream_ struct scrub_stream *st = NULL;
-                uint64_t out = 0, begin = now_usec();
-                int r = scrub_stream_new(s, count, &out, &tally, &st);
-                for (size_t at = 0; r == 0 && at < text->size; at += WRITE_BYTES)
-                        r = scrub_stream_write(st, text->data + at, MIN(text->size - at, (size_t)WRITE_BYTES));
-                if (r == 0)
-                        r = scrub_stream_end(st);
+                uint64_t begin = now_nsec();
+                int r = scrub_once(s, text, &tally);
                 if (r < 0)
                         return r;
-                rates[round] = (double)text->size / (double)MAX(now_usec() - begin, (uint64_t)1);
+                rates[round] = (double)text->size * 1000 / (double)MAX(now_nsec() - begin, (uint64_t)1);
         }
         qsort(rates, ROUNDS, sizeof(*rates), compare);
         printf("{\"text\": \"%s\", \"with\": \"%s\", \"mb_per_s\": %.0f, \"bytes\": %zu, \"found\": %llu}\n", kind, with, rates[ROUNDS / 2], text->size,
@@ -137,12 +153,11 @@ static int measure(const char *kind, const char *with, const struct scrub *s, co
 
 static int measure_start(const struct rules *rules, const struct scrub_secret *secrets, size_t n_secrets)
 {
-        enum { TIMES = 200 };
         double times[ROUNDS];
 
         for (size_t round = 0; round < ROUNDS; round++) {
-                uint64_t begin = now_usec(), out = 0;
-                for (size_t i = 0; i < TIMES; i++) {
+                uint64_t begin = now_nsec(), out = 0;
+                for (size_t i = 0; i < n_starts; i++) {
                         _cleanup_scrub_ struct scrub *s = NULL;
                         _cleanup_scrub_stream_ struct scrub_stream *st = NULL;
                         int r = scrub_new(rules, SCRUB_ON, secrets, n_secrets, &s, NULL);
@@ -155,7 +170,7 @@ static int measure_start(const struct rules *rules, const struct scrub_secret *s
                         if (r < 0)
                                 return r;
                 }
-                times[round] = (double)(now_usec() - begin) / TIMES;
+                times[round] = (double)(now_nsec() - begin) / 1000 / (double)n_starts;
         }
         qsort(times, ROUNDS, sizeof(*times), compare);
         printf("{\"start\": \"%zu secrets\", \"usec\": %.1f}\n", n_secrets, times[ROUNDS / 2]);
@@ -184,9 +199,9 @@ static int prepare(struct bench *b, gb_error *err)
                 b->secrets[i] = (struct scrub_secret){b->names[i], b->bytes[i], 16 + next() % 25};
         }
         buffer_init(&b->text, SIZE_MAX / 2);
-        uint64_t begin = now_usec();
+        uint64_t begin = now_nsec();
         int r = rules_get_shipped(&b->rules, err);
-        printf("{\"start\": \"rules\", \"usec\": %llu}\n", (unsigned long long)(now_usec() - begin));
+        printf("{\"start\": \"rules\", \"usec\": %llu}\n", (unsigned long long)(now_nsec() - begin) / 1000);
         if (r == 0)
                 r = scrub_new(b->rules, SCRUB_ON, NULL, 0, &b->plain, err);
         if (r == 0)
@@ -241,6 +256,43 @@ static int measure_worst(struct bench *b)
         return r < 0 ? r : measure("worst: cut secrets", "200 secrets", b->full, &b->text);
 }
 
+static double nsec_per_byte(uint64_t begin, size_t bytes)
+{
+        return (double)(now_nsec() - begin) / (double)bytes;
+}
+
+/* The copies go to one buffer, piece by piece, as a reader of a pipe would copy them. */
+static double copy_text(const struct buffer *text)
+{
+        static char copy[WRITE_BYTES];
+        uint64_t begin = now_nsec();
+
+        for (size_t i = 0; i < CHECK_COPIES; i++)
+                for (size_t at = 0; at < text->size; at += WRITE_BYTES) {
+                        memcpy(copy, text->data + at, MIN(text->size - at, sizeof(copy)));
+                        __asm__ volatile("" ::"r"(copy) : "memory"); /* the copy is needed */
+                }
+        return nsec_per_byte(begin, text->size * CHECK_COPIES);
+}
+
+static int answer_checks(struct bench *b)
+{
+        fflush(stdout); /* the line of prepare() */
+        make_text(&b->text, add_log, CHECK_BYTES);
+        for (int c; (c = getchar()) != EOF;) {
+                if (c != '\n')
+                        continue;
+                uint64_t begin = now_nsec();
+                int r = scrub_once(b->plain, &b->text, NULL);
+                if (r < 0)
+                        return r;
+                double scrub = nsec_per_byte(begin, b->text.size);
+                printf("{\"scrub_nsec\": %.4f, \"memcpy_nsec\": %.4f}\n", scrub, copy_text(&b->text));
+                fflush(stdout);
+        }
+        return 0;
+}
+
 static int measure_file(struct bench *b, const char *path)
 {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -255,26 +307,36 @@ static int measure_file(struct bench *b, const char *path)
         return r < 0 ? r : measure_all(b, path);
 }
 
+static int measure_everything(struct bench *b, int n_files, char **files)
+{
+        int r = 0;
+
+        for (int i = 0; r == 0 && i < n_files; i++)
+                r = measure_file(b, files[i]);
+        if (r == 0)
+                r = measure_texts(b);
+        if (r == 0)
+                r = measure_worst(b);
+        for (size_t n = 0; r == 0 && n <= SECRETS; n = n ? SECRETS * n : 1)
+                r = measure_start(b->rules, b->secrets, n);
+        return r;
+}
+
 int main(int argc, char **argv)
 {
         static struct bench b;
         gb_error err = {0};
         int first = 1;
 
-        if (argc > 1 && strcmp(argv[1], "--quick") == 0) {
-                text_bytes /= 10;
-                worst_bytes /= 10;
-                first++;
+        if (argc > 2 && strcmp(argv[1], "--bytes") == 0) {
+                text_bytes = strtoul(argv[2], NULL, 10);
+                worst_bytes = text_bytes / 25;
+                n_starts = MAX(text_bytes / 500000, (size_t)1);
+                first += 2;
         }
         int r = prepare(&b, &err);
-        for (int i = first; r == 0 && i < argc; i++)
-                r = measure_file(&b, argv[i]);
         if (r == 0)
-                r = measure_texts(&b);
-        if (r == 0)
-                r = measure_worst(&b);
-        for (size_t n = 0; r == 0 && n <= SECRETS; n = n ? SECRETS * n : 1)
-                r = measure_start(b.rules, b.secrets, n);
+                r = argc == 2 && strcmp(argv[1], "--check") == 0 ? answer_checks(&b) : measure_everything(&b, argc - first, argv + first);
         if (r < 0)
                 fprintf(stderr, "bench_scrub: %s %s\n", strerror(-r), err.message);
         scrub_free(b.plain);

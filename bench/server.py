@@ -13,30 +13,29 @@ import json
 import os
 import pathlib
 import random
-import shutil
-import signal
 import socket
 import statistics
 import subprocess
 import sys
 import time
 
-import run
+import common
 import sessions
-from run import progress
+from common import Absent, Client, free_port, progress
+from session_memory import descendants
 from session_peers import DataRoot, DockerRun
 
-HERE = pathlib.Path(__file__).resolve().parent
-TEMPLATE = sessions.TEMPLATE
 CROWDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 GOALS = {"added_ms": 0.3, "runs_per_s": 700, "p99_ms": 20.0, "alive": 1000}
-ONCE = json.dumps({"code": "print(1+1)", "template": TEMPLATE})
-LIVE = json.dumps({"code": "x = 41; x += 1; print(x)"})
 # What an answer must contain: the output and the verdict are checked by what only both give together.
 EXPECTED = {"once": '"2\\n"', "live": '"42\\n"'}
-BODIES = {"once": ONCE, "live": LIVE}
 PATHS = {"once": "/v1/runs", "live": "/v1/sessions/@/runs"}
 HEALTH = "/healthz"
+
+
+def bodies(template):
+    return {"once": json.dumps({"code": "print(1+1)", "template": template}),
+            "live": json.dumps({"code": "x = 41; x += 1; print(x)"})}
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -53,16 +52,19 @@ class UnixConnection(http.client.HTTPConnection):
 class Server:
     """One `glovebox serve` of the measured build, on both kinds of sockets."""
 
-    def __init__(self, stack, glovebox, work, config_dir):
+    def __init__(self, stack, glovebox, work, config_dir, template):
+        self.template = template
         self.socket, self.port = str(work / "glovebox.sock"), free_port()
         self.log = open(work / "server.log", "wb")
         stack.callback(self.log.close)
         command = [glovebox, "serve", "--listen", f"unix:{self.socket}", "--listen", f"127.0.0.1:{self.port}", "--no-tokens", "--directory", str(work / "state"),
-                   "--config", str(work / "server.yaml"), "--warm", TEMPLATE]
+                   "--config", str(work / "server.yaml"), "--warm", template]
         (work / "server.yaml").write_text("sessions: 4000\nruns: 1000\ntenant_sessions: 4000\ntenant_runs: 1000\nidle_timeout: 1h\n")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                        env={**os.environ, "GLOVEBOX_CONFIG_DIR": str(config_dir), "GLOVEBOX_RUNTIME_DIR": str(work / "runtime")})
-        stack.callback(self.close)
+                                        env={**os.environ, "GLOVEBOX_CONFIG_DIR": str(config_dir),
+                                             # Not that of the clients of the library, which would use its templates.
+                                             "GLOVEBOX_RUNTIME_DIR": str(work / "server-runtime")})
+        stack.callback(common.end_process, self.process)
         self.wait_ready(work)
 
     def wait_ready(self, work):
@@ -87,7 +89,7 @@ class Server:
     def sessions(self, count):
         ids = []
         for _ in range(count):
-            status, answer = self.ask("POST", "/v1/sessions", {"template": TEMPLATE})
+            status, answer = self.ask("POST", "/v1/sessions", {"template": self.template})
             if status != 201:
                 raise RuntimeError(f"session {len(ids)}: {answer}")
             ids.append(answer["id"])
@@ -97,27 +99,12 @@ class Server:
         for name in ids:
             self.ask("DELETE", f"/v1/sessions/{name}")
 
-    def close(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Load(sessions.Client):
+class Load(Client):
     """One server_client: many connections of one program."""
 
     def __init__(self, stack, program, address):
-        self.process = subprocess.Popen([program, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        stack.callback(self.close)
+        super().__init__(stack, [program, address], greets=False)
 
     def load(self, clients, msec, expected, method, path, body=""):
         answer = self.ask(f"load {clients} {msec} {expected} {method} {path} {body}")
@@ -126,22 +113,14 @@ class Load(sessions.Client):
         return answer
 
 
-def build_load(work):
-    program = work / "server_client"
-    done = subprocess.run([*os.environ.get("CC", "cc").split(), "-std=gnu17", "-D_GNU_SOURCE", "-O2", str(HERE / "server_client.c"), "-o", str(program)],
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit("bench: cannot compile server_client.c: " + done.stderr[-600:])
-    return program
-
-
 class Bench:
     def __init__(self, a, stack):
         self.a, self.stack = a, stack
-        self.engine = sessions.Bench(argparse.Namespace(glovebox=a.glovebox, share=10), stack)
+        self.engine = sessions.Bench(argparse.Namespace(glovebox=a.glovebox, template=a.template), stack)
         self.work = self.engine.work
-        self.server = Server(stack, a.glovebox, self.work, self.engine.environment["GLOVEBOX_CONFIG_DIR"])
-        program = build_load(self.work)
+        self.bodies = bodies(a.template)
+        self.server = Server(stack, a.glovebox, self.work, self.engine.environment["GLOVEBOX_CONFIG_DIR"], a.template)
+        program = common.compile_program(self.work, "server_client")
         self.loads = {"unix": Load(stack, program, f"unix:{self.server.socket}"), "tcp": Load(stack, program, f"127.0.0.1:{self.server.port}")}
         self.samples = {}
 
@@ -150,16 +129,16 @@ class Bench:
 
     def latency(self, docker):
         """One client: what the server adds to the engine."""
-        client = self.engine.client(TEMPLATE)
+        client = self.engine.client(self.a.template)
         ids = " ".join(self.server.sessions(1))
         for load in self.loads.values():
             load.ask(f"ids {ids}")
-        shares = [lambda: self.note("engine, live", median_ms(client.ask("live 200 0")["samples"], 1)),
+        shares = [lambda: self.note("engine, live", median_ms(client.ask(f"live {self.a.live} 0")["samples"], 1)),
                   # With the end of its session: the server answers when nothing of the run lives any more.
-                  lambda: self.note("engine, once", median_ms(client.ask("once 40 0")["samples"], 4))]
+                  lambda: self.note("engine, once", median_ms(client.ask(f"once {self.a.once} 0")["samples"], 4))]
         for way, load in self.loads.items():
             for kind in ("live", "once"):
-                shares.append(lambda w=way, l=load, k=kind: self.note(f"{w}, {k}", l.load(1, self.a.msec // 2, EXPECTED[k], "POST", PATHS[k], BODIES[k])["p50"] / 1e6))
+                shares.append(lambda w=way, l=load, k=kind: self.note(f"{w}, {k}", l.load(1, self.a.msec // 2, EXPECTED[k], "POST", PATHS[k], self.bodies[k])["p50"] / 1e6))
             shares.append(lambda w=way, l=load: self.note(f"{w}, nothing", l.load(1, self.a.msec // 4, "ok", "GET", HEALTH)["p50"] / 1e6))
         if docker:
             shares.append(lambda: self.note("docker run", self.engine.commands.time_ms(docker.fresh, "2\n")))
@@ -179,7 +158,7 @@ class Bench:
                 load.ask("ids " + " ".join(ids))
                 for kind in ("live", "once"):
                     for n in self.a.crowds:
-                        answer = load.load(n, self.a.msec, EXPECTED[kind], "POST", PATHS[kind], BODIES[kind])
+                        answer = load.load(n, self.a.msec, EXPECTED[kind], "POST", PATHS[kind], self.bodies[kind])
                         rows.append({"way": way, "kind": kind, "clients": n, "per_s": answer["requests"] / (answer["nsec"] / 1e9), "p50_ms": answer["p50"] / 1e6,
                                      "p99_ms": answer["p99"] / 1e6, "max_ms": answer["max"] / 1e6})
                         progress(f"{way}, {kind}: {n} clients")
@@ -197,7 +176,7 @@ class Bench:
             answers = []
             for name in ids:
                 load.ask(f"ids {name}")
-                answers.append(load.load(1, 0, EXPECTED["live"], "POST", PATHS["live"], BODIES["live"])["p50"] / 1e6)
+                answers.append(load.load(1, 0, EXPECTED["live"], "POST", PATHS["live"], self.bodies["live"])["p50"] / 1e6)
                 progress(f"alive: {len(answers)} of {len(ids)}")
         finally:
             self.server.remove(ids)
@@ -210,7 +189,7 @@ class Bench:
         load.ask("ids " + " ".join(self.server.sessions(1)))
         for n in (0, self.a.idle):
             load.ask(f"idle {n}")
-            answer = load.load(1, self.a.msec, EXPECTED["live"], "POST", PATHS["live"], BODIES["live"])
+            answer = load.load(1, self.a.msec, EXPECTED["live"], "POST", PATHS["live"], self.bodies["live"])
             result[n] = {"p50_ms": answer["p50"] / 1e6, "p99_ms": answer["p99"] / 1e6, "server_kb": resident_kb(self.server.process.pid)}
         load.ask("drop")
         return result
@@ -222,7 +201,7 @@ def median_ms(rows, phases):
 
 def resident_kb(pid):
     """Of the server and, where that is another one, the process below it that serves."""
-    return max((int(line.split()[1]) for p in (pid, *sessions.descendants(pid)) for line in open(f"/proc/{p}/status")
+    return max((int(line.split()[1]) for p in (pid, *descendants(pid)) for line in open(f"/proc/{p}/status")
                 if line.startswith("VmRSS") and "glovebox-serve" in open(f"/proc/{p}/comm").read()), default=0)
 
 
@@ -260,70 +239,51 @@ def tables_of(report):
     yield "Goals", ("", "", ""), [(text, value, "reached" if good else "missed") for text, value, good in report["goals"]]
 
 
-def plain(report):
-    out = []
-    for title, head, lines in tables_of(report):
-        widths = [max(len(str(row[i])) for row in (head, *lines)) for i in range(len(head))]
-        out += ["", title] + ["  " + "   ".join(str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip() for row in (head, *lines)]
-    return "\n".join(out) + "\n"
-
-
-def markdown(report):
-    out = []
-    for title, head, lines in tables_of(report):
-        out += ["", f"**{title}**", ""] + ["| " + " | ".join(map(str, row)) + " |" for row in (head, ("---",) * len(head), *lines)]
-    return "\n".join(out[1:]) + "\n"
-
-
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/server.py", description="Measure glovebox serve beside the engine itself.")
-    parser.add_argument("--quick", action="store_true", help="small counts: to see that it works, not to quote")
     parser.add_argument("--no-docker", action="store_true", help="without docker run for comparison")
-    parser.add_argument("--json", metavar="FILE", help="also write all numbers")
+    parser.add_argument("--docker-host", metavar="URL", help="use this engine instead of starting a private one")
     parser.add_argument("--markdown", metavar="FILE", help="also write the tables for docs/benchmarks.md")
+    common.add_arguments(parser, "small counts")
     a = parser.parse_args()
-    for name, (full, quick) in {"rounds": (10, 2), "msec": (4000, 500), "alive": (1000, 50), "idle": (10000, 500), "crowds": (CROWDS, (1, 8, 32))}.items():
-        setattr(a, name, quick if a.quick else full)
-    a.glovebox = os.environ.get("GLOVEBOX") or shutil.which("glovebox")
-    if not a.glovebox:
-        parser.error("set GLOVEBOX to the glovebox program whose build is to be measured")
+    common.set_counts(a, rounds=(10, 2, 1), msec=(4000, 500, 40), live=(200, 200, 2), once=(40, 40, 1),
+                      alive=(1000, 50, 2), idle=(10000, 500, 3), crowds=(CROWDS, (1, 8, 32), (1, 2)),
+                      template=(sessions.TEMPLATE, sessions.TEMPLATE, sessions.PLAIN))
+    a.glovebox = common.glovebox_program(parser)
     return a
 
 
 def enter_docker(a, bench):
+    """docker run, or None and why."""
     if a.no_docker:
-        return None
-    docker = DockerRun(DataRoot(), None)
+        return None, "left out by --no-docker"
+    docker = DockerRun(DataRoot(), a.docker_host, not a.smoke)
     try:
         progress("preparing docker run")
         docker.enter(bench.stack, bench.work)
         bench.engine.commands.time_ms(docker.fresh, "2\n")
-    except (run.Absent, RuntimeError, OSError, subprocess.SubprocessError) as why:
-        print(f"docker run: absent: {why}")
-        return None
-    return docker
+    except (Absent, RuntimeError, OSError, subprocess.SubprocessError) as why:
+        return None, str(why)
+    return docker, None
 
 
-def main():
+def main(stack):
     a = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with contextlib.ExitStack() as stack:
-            sessions.refuse_shared_warden()
-            facts, bench = run.machine_facts(), Bench(a, stack)
-            print(f"{facts['cpu']}, {facts['cpus']} cpus, Linux {facts['kernel']}, {facts['system']}, {'root' if facts['root'] else 'not root'}, load {facts['load_before']:.1f}")
-            report = {"machine": facts, "quick": a.quick, "one": bench.latency(enter_docker(a, bench)), "crowds": bench.crowds(), "alive": bench.alive(), "idle": bench.idle()}
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except RuntimeError as why:
-        raise SystemExit(f"bench: {why}") from why
+    facts, bench = common.machine_facts(), Bench(a, stack)
+    print(common.machine_line(facts))
+    docker, why = enter_docker(a, bench)
+    if why:
+        print(f"  docker run: absent: {why}")
+    report = {"machine": facts, "quick": a.quick, "absent": {"docker run": why} if why else {},
+              "one": bench.latency(docker), "crowds": bench.crowds(), "alive": bench.alive(), "idle": bench.idle()}
     report["goals"] = judge(report)
-    sys.stdout.write(plain(report))
-    if a.json:
-        pathlib.Path(a.json).write_text(json.dumps(report, indent=1) + "\n")
+    tables = list(tables_of(report))
+    sys.stdout.write(common.plain(tables))
+    common.write_json(a.json, report)
     if a.markdown:
-        pathlib.Path(a.markdown).write_text(markdown(report))
+        pathlib.Path(a.markdown).write_text(common.markdown(tables))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    common.run_main(main)

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import run
-from run import Absent
+from common import Absent, first_line, text_of, tool
 from session_memory import parent_of
 
 MODULES = ("numpy", "pandas", "matplotlib")
@@ -38,7 +38,7 @@ class Bare(Peer):
     name, note = "bare python", "no isolation at all"
 
     def enter(self, stack, work):
-        self.version = run.first_line([run.PYTHON, "--version"])
+        self.version = first_line([run.PYTHON, "--version"])
         self.fresh = [run.PYTHON, "-c", FRESH]
 
 
@@ -46,8 +46,8 @@ class Bubblewrap(Peer):
     name, note = "bubblewrap", "namespaces only: no limits, no seccomp, no Landlock, no verdict"
 
     def enter(self, stack, work):
-        path = run.tool("bwrap")
-        self.version = run.first_line([path, "--version"])
+        path = tool("bwrap")
+        self.version = first_line([path, "--version"])
         links = [word for name in ("bin", "lib", "lib64") if os.path.islink(f"/{name}") for word in ("--symlink", f"usr/{name}", f"/{name}")]
         shown = [word for name in ("/etc/alternatives", "/etc/ld.so.cache", "/etc/matplotlibrc") if os.path.exists(name)
                  for word in ("--ro-bind", name, name)]
@@ -60,7 +60,7 @@ def copy_modules(root):
     """What the imports need, into a root that has Python already: packages, and the libraries that they link to."""
     script = (f"{IMPORTS}import json, re, sys; print(json.dumps([sorted({{m.__file__ for m in list(sys.modules.values()) if getattr(m, '__file__', 0)}}),"
               " sorted(set(re.findall(r'/\\S+\\.so[.0-9]*$', open('/proc/self/maps').read(), re.M)))]))")
-    files, libraries = json.loads(run.text_of([run.PYTHON, "-c", script]))
+    files, libraries = json.loads(text_of([run.PYTHON, "-c", script]))
     packages = {pathlib.Path(*pathlib.Path(file).parts[:pathlib.Path(file).parts.index("dist-packages") + 2])
                 for file in files if "dist-packages" in file}
     for package in packages | {pathlib.Path(name) for name in ("/usr/share/matplotlib", "/etc/matplotlibrc", "/usr/share/zoneinfo")}:
@@ -113,7 +113,7 @@ class DockerExec(Peer):
         if not hasattr(docker, "flags"):
             raise Absent("docker run does not work here")
         self.version = docker.version
-        container = run.text_of([*docker.base, "run", "-d", *docker.flags, docker.image, run.PYTHON, "-c", f"{IMPORTS}import signal; signal.pause()"])
+        container = text_of([*docker.base, "run", "-d", *docker.flags, docker.image, run.PYTHON, "-c", f"{IMPORTS}import signal; signal.pause()"])
         if len(container) != 64:
             raise Absent("cannot start a container: " + container[-300:])
         stack.callback(subprocess.run, [*docker.base, "rm", "-f", container], capture_output=True)
@@ -123,7 +123,7 @@ class DockerExec(Peer):
 
     def pids(self):
         """The idle interpreter with the imports, and the shim that keeps it."""
-        text = run.text_of([*self.docker.base, "inspect", "-f", "{{.State.Pid}}", self.container])
+        text = text_of([*self.docker.base, "inspect", "-f", "{{.State.Pid}}", self.container])
         return [int(text), parent_of(int(text))] if text.isdigit() else []
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sessions.py has measured, as tables (plain, or Markdown for docs/benchmarks.md), and how far the goals are."""
 
+import common
+
 GOALS = {"fresh_p50_ms": 1.5, "fresh_p99_ms": 4.0, "pool_p50_ms": 0.4, "docker_ratio": 150, "live_p50_ms": 0.15,
          "rate_per_s": 1000, "memory_kb": 1536}
 OWN = {"fresh": "glovebox, no pool", "live": "glovebox", "idle": "glovebox"}
@@ -61,22 +63,15 @@ def tables_of(report):
 
 
 def plain(report):
-    out = []
-    for title, head, lines in tables_of(report):
-        widths = [max(len(str(row[i])) for row in (head, *lines)) for i in range(len(head))]
-        out += ["", title]
-        for row in (head, *lines):
-            cells = [str(cell).ljust(width) if i == 0 else str(cell).rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
-            out.append("  " + "   ".join(cells).rstrip())
-    return "\n".join(line for line in out if line != "  ") + "\n"
+    return common.plain(tables_of(report))
 
 
 def markdown(report):
-    out = []
-    for title, head, lines in tables_of(report):
-        rows = [tuple(f"**{cell}**" if i == 0 and str(cell).startswith("glovebox") else str(cell) for i, cell in enumerate(line)) for line in lines]
-        out += ["", f"**{title}**", ""] + ["| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows)]
-    return "\n".join(out[1:]) + "\n"
+    def bold(cell, i):
+        return f"**{cell}**" if i == 0 and str(cell).startswith("glovebox") else cell
+
+    return common.markdown((title, head, [tuple(bold(cell, i) for i, cell in enumerate(line)) for line in lines])
+                           for title, head, lines in tables_of(report))
 
 
 def judge(report):

@@ -7,9 +7,13 @@
  *   spawn time   USEC OUT ERR COMMAND...   sleeps USEC, then times from before vfork to after wait4
  *   spawn memory USEC OUT ERR COMMAND...   traces the tree and prints the memory of each program in it
  *
+ * For check.py it also times two things that depend on the machine alone, COUNT times each:
+ *
+ *   spawn exec COUNT                       starts a static program that ends at once (itself), until it is reaped
+ *   spawn pair COUNT                       a byte to another process and back, over a socket pair
+ *
  * Memory is read when a process is about to exit (PTRACE_EVENT_EXIT), while everything is still
  * mapped: the high-water mark is the kernel's own, and nothing is sampled. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +23,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,6 +72,69 @@ static void run_time(char **command, int in, int out, int err)
                         die("wait4");
         uint64_t took = now_nsec() - start;
         printf("{\"nsec\": %llu, \"code\": %d}\n", (unsigned long long)took, code_of(status));
+}
+
+static uint64_t time_exec(void)
+{
+        char *command[] = {"nothing", NULL};
+        int status;
+
+        uint64_t start = now_nsec();
+        pid_t pid = vfork();
+        if (pid == 0) {
+                execv("/proc/self/exe", command);
+                _exit(126);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) < 0)
+                die("exec");
+        uint64_t took = now_nsec() - start;
+        if (status != 0) {
+                fprintf(stderr, "spawn: the program ended with %d\n", code_of(status));
+                exit(125);
+        }
+        return took;
+}
+
+/* The other side ends when ours is closed. */
+static int start_echo(void)
+{
+        int ends[2];
+        char byte;
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+                die("socketpair");
+        pid_t pid = fork();
+        if (pid < 0)
+                die("fork");
+        if (pid == 0) {
+                close(ends[0]);
+                while (read(ends[1], &byte, 1) == 1 && write(ends[1], &byte, 1) == 1)
+                        ;
+                _exit(0);
+        }
+        close(ends[1]);
+        return ends[0];
+}
+
+static uint64_t time_pair(void)
+{
+        static int fd = -1;
+        char byte = 'x';
+
+        if (fd < 0)
+                fd = start_echo();
+        uint64_t start = now_nsec();
+        if (write(fd, &byte, 1) != 1 || read(fd, &byte, 1) != 1)
+                die("pair");
+        return now_nsec() - start;
+}
+
+static void print_times(unsigned long count, uint64_t (*one)(void))
+{
+        printf("{\"samples\": [");
+        for (unsigned long i = 0; i < count; i++)
+                printf("%s%llu", i > 0 ? ", " : "", (unsigned long long)one());
+        puts("]}");
 }
 
 /* The number behind `key` in a file of /proc/PID, in kB; -1 when it is not there. */
@@ -143,8 +211,14 @@ static void run_memory(char **command, int in, int out, int err)
 
 int main(int argc, char **argv)
 {
+        if (argc == 1) /* as time_exec() starts it */
+                return 0;
+        if (argc == 3 && (strcmp(argv[1], "exec") == 0 || strcmp(argv[1], "pair") == 0)) {
+                print_times(strtoul(argv[2], NULL, 10), argv[1][0] == 'e' ? time_exec : time_pair);
+                return 0;
+        }
         if (argc < 6 || (strcmp(argv[1], "time") != 0 && strcmp(argv[1], "memory") != 0)) {
-                fprintf(stderr, "usage: spawn time|memory USEC OUT ERR COMMAND...\n");
+                fprintf(stderr, "usage: spawn time|memory USEC OUT ERR COMMAND... | exec|pair COUNT\n");
                 return 125;
         }
         unsigned long pause_usec = strtoul(argv[2], NULL, 10);

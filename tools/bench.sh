@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/bench.sh run|sessions|server|mcp|backends|guard|egress [ARGUMENTS]: one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
+# tools/bench.sh run|sessions|server|mcp|backends|guard|egress|check [ARGUMENTS]: one of the benchmarks, for ./dev bench.
+# GLOVEBOX is the program to measure.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,7 +16,7 @@ python=/usr/bin/python3
 which=$1
 shift
 case $which in
-run) ;;
+run | check) ;;
 sessions | server)
         # What the template python-data has, and the peers.
         packages_install python3-numpy python3-pandas python3-matplotlib python3-scipy python3-sklearn \
@@ -42,6 +43,6 @@ guard)
         [ ! -x "$peers/bin/python" ] || export BENCH_PEER_PYTHON=$PWD/$peers/bin/python
         ;;
 egress) packages_install tinyproxy-bin openssl curl ninja-build ;; # not squid: its package would start a service; it takes part where it is
-*) die "bench: there is no benchmark '$which': run, sessions, server, mcp, backends, guard, egress" ;;
+*) die "bench: there is no benchmark '$which': run, sessions, server, mcp, backends, guard, egress, check" ;;
 esac
 exec "$python" "bench/$which.py" "$@"

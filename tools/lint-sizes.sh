@@ -37,8 +37,8 @@ count() { cat "$@" | gcc -fpreprocessed -dD -E -P - 2>/dev/null | grep -c .; }
 # What is linked into the warden, by where it runs: with the host's privilege; in the box's own user
 # namespace (what builds a box, init, the program before its exec); and what both borrow. The probe is
 # a program of its own, the attacker of `glovebox verify`.
-with_privilege=(src/warden/{main,box,build,channel,files,inside,loop,order,program,session,template}.c
-        src/warden/{box,channel,files,inside,loop,program,protocol,session,template}.h)
+with_privilege=(src/warden/{main,box,build,channel,children,files,inside,loop,order,program,session,template}.c
+        src/warden/{box,channel,children,files,inside,loop,program,protocol,session,template}.h)
 in_the_box=(src/warden/{foreman,setup,root,payload}.c src/warden/{setup,payload}.h src/runner/{first,init,program}.c src/runner/{first,runner}.h)
 mapfile -t borrowed < <(sed -n "/^kernel_box_sources = files(/,/^)/s/.*'\(.*\)'.*/src\/kernel\/\1/p" src/kernel/meson.build)
 borrowed+=(src/kernel/seccomp.c src/base/error.c src/base/fd.c src/base/message.c)

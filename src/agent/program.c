@@ -188,17 +188,18 @@ static void take_supervisor_end(struct program *p)
         p->stop_usec = 0;
         while (p->report >= 0 && !p->failed && !p->ended && take_report(p))
                 ; /* no end comes: what it has forked may still hold the other one */
-        if (p->leader > 0)
-                (void)waitpid(p->leader, NULL, WNOHANG);
-        p->leader = 0;
         if (p->ended && p->end.unkillable)
                 strays_usec = monotonic_usec();
         if (p->ended || p->failed) {
+                if (p->leader > 0)
+                        (void)waitpid(p->leader, NULL, WNOHANG);
+                p->leader = 0;
                 begin_ending(p);
                 return;
         }
+        /* Its leader is our child now, or was and is reaped: how it ends is in leader_end then. */
         p->lost = true;
-        p->end = (struct wire_end){.exit_code = -1, .signal = SIGKILL, .wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0};
+        p->end = (struct wire_end){.wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0};
         strays_usec = monotonic_usec();
 }
 
@@ -212,17 +213,18 @@ static struct program *find_process(pid_t pid)
 
 void programs_reap(void)
 {
-        pid_t pid;
-
         for (;;) {
+                siginfo_t info = {0};
                 unreaped = !link_has_room();
-                if (unreaped || (pid = waitpid(-1, NULL, WNOHANG | __WALL)) <= 0)
+                if (unreaped || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | __WALL) < 0 || info.si_pid == 0)
                         return;
-                struct program *p = find_process(pid);
-                if (p && p->leader == pid)
+                struct program *p = find_process(info.si_pid);
+                if (p && p->leader == info.si_pid) {
                         p->leader = 0;
-                else if (p)
+                        p->leader_end = ending_from_wait(&info);
+                } else if (p) {
                         take_supervisor_end(p);
+                }
         }
 }
 
@@ -257,6 +259,7 @@ static void end_strays(void)
                 if (p->state == PROGRAM_NONE || p->state == PROGRAM_ENDING || !p->lost)
                         continue;
                 p->end.unkillable = left > 0;
+                p->end.ending = p->leader_end;
                 begin_ending(p);
         }
         if (left == 0)

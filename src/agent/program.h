@@ -56,6 +56,7 @@ struct program {
         uint64_t started_usec;
         int report; /* socket of the supervisor */
         uint64_t stop_usec; /* when the supervisor is killed, who was told to end the program */
+        struct ending leader_end; /* when its supervisor was killed and the leader became our child */
         bool failed, ended, lost; /* what the supervisor said: why nothing was executed, how it ended; it died without a word */
         gb_error error;
         struct wire_end end;

@@ -147,10 +147,8 @@ static _noreturn_ void finish(struct supervisor *s)
         if (s->ended_usec == 0)
                 s->ended_usec = monotonic_usec();
         (void)waitid(P_PID, (id_t)s->leader, &info, WEXITED | WNOHANG | WNOWAIT);
-        bool exited = info.si_pid == s->leader && info.si_code == CLD_EXITED;
         r.end = (struct wire_end){
-                .exit_code = exited ? info.si_status : -1,
-                .signal = exited ? 0 : info.si_pid == s->leader ? info.si_status : SIGKILL,
+                .ending = ending_from_wait(&info),
                 .compiling = s->compiling,
                 .unkillable = !clean,
                 .wall_usec = s->ended_usec - s->began_usec,

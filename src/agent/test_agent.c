@@ -28,6 +28,19 @@ static bool is_gone(pid_t pid)
         return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
+static void assert_ending(const struct wire_end *end, enum ending_kind kind, uint32_t value)
+{
+        assert_int_equal(end->ending.kind, kind);
+        assert_int_equal(end->ending.value, value);
+}
+
+static void assert_end(struct peer *a, uint32_t program, enum ending_kind kind, uint32_t value)
+{
+        struct wire_end end = await_end(a, program);
+
+        assert_ending(&end, kind, value);
+}
+
 /* ---- tests ---- */
 
 static void test_hello(void **state)
@@ -48,15 +61,13 @@ static void test_once(void **state)
         start(a, 5, (struct order){.run = "echo out; echo err >&2; exit 3"});
         assert_int_equal(next(a), WIRE_STARTED); /* before anything of it */
         struct wire_end end = await_end(a, 5);
-        assert_int_equal(end.exit_code, 3);
-        assert_int_equal(end.signal, 0);
+        assert_ending(&end, ENDING_EXIT, 3);
         assert_int_equal(end.unkillable, 0);
         assert_string_equal(a->text[WIRE_STDOUT], "out\n");
         assert_string_equal(a->text[WIRE_STDERR], "err\n");
         start(a, 5, (struct order){.run = "kill -TERM $$"});
         end = await_end(a, 5);
-        assert_int_equal(end.exit_code, -1);
-        assert_int_equal(end.signal, SIGTERM);
+        assert_ending(&end, ENDING_SIGNAL, SIGTERM);
 }
 
 static void test_code_and_compiler(void **state)
@@ -70,7 +81,7 @@ static void test_code_and_compiler(void **state)
         snprintf(path, sizeof(path), "%s/main", sub);
         for (int i = 0; i < 2; i++) { /* a second one takes the place of the first */
                 start(a, 1, (struct order){.path = path, .code = "exit 7", .compile = "exit 0", .run = "exit 1"});
-                assert_int_equal(await_end(a, 1).exit_code, 1);
+                assert_end(a, 1, ENDING_EXIT, 1);
         }
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(st.st_mode & 07777, 0444);
@@ -81,7 +92,7 @@ static void test_code_and_compiler(void **state)
 
         start(a, 1, (struct order){.compile = "echo wrong; exit 2", .run = "echo never"});
         struct wire_end end = await_end(a, 1);
-        assert_int_equal(end.exit_code, 2);
+        assert_ending(&end, ENDING_EXIT, 2);
         assert_int_equal(end.compiling, 1);
         assert_string_equal(a->text[WIRE_STDOUT], "wrong\n");
 }
@@ -111,7 +122,7 @@ static void test_orphans_die(void **state)
 
         start(a, 1, (struct order){.run = "(setsid sh -c 'echo $$; exec sleep 1000' &); (setsid sh -c 'echo $$; (sleep 1000 &); exec sleep 1000' &);"
                                           "sleep 1000 & echo $!; sleep 0.2"});
-        assert_int_equal(await_end(a, 1).exit_code, 0);
+        assert_end(a, 1, ENDING_EXIT, 0);
         assert_int_equal(sscanf(a->text[WIRE_STDOUT], "%d %d %d", &pids[0], &pids[1], &pids[2]), 3);
         for (int i = 0; i < 3; i++)
                 assert_true(is_gone(pids[i]));
@@ -162,7 +173,7 @@ static void test_stopped_at_once(void **state)
                 start(a, 1, (struct order){.run = "sleep 1000"});
                 put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
                 assert_int_equal(next(a), WIRE_STARTED);
-                assert_int_equal(await_end(a, 1).signal, SIGKILL);
+                assert_end(a, 1, ENDING_SIGNAL, SIGKILL);
         }
 }
 
@@ -173,7 +184,7 @@ static void test_first_thread_leaves(void **state)
         char *words[] = {helper, (char *)"leave", NULL};
 
         start(a, 1, (struct order){.words = words});
-        assert_int_equal(await_end(a, 1).exit_code, 4);
+        assert_end(a, 1, ENDING_EXIT, 4);
         assert_string_equal(a->text[WIRE_STDOUT], "later");
 }
 
@@ -186,13 +197,13 @@ static void test_signal_and_stop(void **state)
         put(a, WIRE_SIGNAL, 1, 0, SIGINT, NULL, 0);
         await(a, WIRE_SIGNALLED, 1);
         assert_int_equal(a->frame.value, SIGINT);
-        assert_int_equal(await_end(a, 1).exit_code, 5);
+        assert_end(a, 1, ENDING_EXIT, 5);
         assert_string_equal(a->text[WIRE_STDOUT], "ready\ncaught\n");
 
         start(a, 1, (struct order){.run = "trap '' INT TERM; (setsid sh -c 'echo $$; kill -STOP $$' &); kill -STOP $$"}); /* 94 */
         await(a, WIRE_DATA, 1);
         put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
-        assert_int_equal(await_end(a, 1).signal, SIGKILL);
+        assert_end(a, 1, ENDING_SIGNAL, SIGKILL);
         assert_true(is_gone(atoi(a->text[WIRE_STDOUT])));
         for (int i = 0; i < 30; i++) { /* told to end while it ends: its supervisor's report is heard all the same */
                 start(a, 1, (struct order){.run = "sleep 1000 & exec sleep 1000"});
@@ -222,7 +233,7 @@ static void test_supervisor_attacked(void **state)
                 if (i == 1)
                         put(a, WIRE_STOP, 3, 0, 0, NULL, 0);
                 struct wire_end end = await_end(a, 3);
-                assert_int_equal(end.signal, SIGKILL);
+                assert_ending(&end, ENDING_SIGNAL, SIGKILL);
                 assert_int_equal(end.unkillable, 0);
                 assert_true(is_gone(orphan));
         }
@@ -245,7 +256,7 @@ static void test_stdin(void **state)
                 window -= sizeof(piece);
         }
         put(a, WIRE_EOF, 1, WIRE_STDIN, 0, NULL, 0);
-        assert_int_equal(await_end(a, 1).exit_code, 0);
+        assert_end(a, 1, ENDING_EXIT, 0);
         assert_int_equal(atoi(a->text[WIRE_STDOUT]), sent);
 
         start(a, 1, (struct order){.flags = WIRE_PLAN_STDIN, .run = "exec <&-; echo closed; sleep 1000"});
@@ -282,7 +293,7 @@ static void test_control(void **state)
                 assert_string_equal(a->text[WIRE_CONTROL], "20000 bytes");
         }
         put(a, WIRE_EOF, 1, WIRE_CONTROL, 0, NULL, 0);
-        assert_int_equal(await_end(a, 1).exit_code, 9);
+        assert_end(a, 1, ENDING_EXIT, 9);
 }
 
 /* 152: what is not read stops at its window, and stops nobody else. Control bytes wait for the output before them. */
@@ -302,7 +313,7 @@ static void test_nobody_reads(void **state)
                 assert_true(2 * a->sizes[WIRE_CONTROL] <= a->sizes[WIRE_STDOUT]);
         }
         start(a, 3, (struct order){.run = "echo third"});
-        assert_int_equal(await_end(a, 3).exit_code, 0);
+        assert_end(a, 3, ENDING_EXIT, 0);
         assert_string_equal(a->text[WIRE_STDOUT], "third\n"); /* and nothing of the others any more */
         assert_int_equal(a->sizes[WIRE_STDERR], 0);
         put(a, WIRE_CREDIT, 1, WIRE_STDOUT, WIRE_WINDOW, NULL, 0);
@@ -324,7 +335,7 @@ static void test_descriptors(void **state)
         start_echo(a, 1);
         start_echo(a, 2);
         start(a, 3, (struct order){.run = "ls /proc/self/fd; grep -E 'Seccomp:|NoNewPrivs:|SigIgn|SigBlk' /proc/self/status"});
-        assert_int_equal(await_end(a, 3).exit_code, 0);
+        assert_end(a, 3, ENDING_EXIT, 0);
         assert_string_equal(a->text[WIRE_STDOUT],
                             "0\n1\n2\n3\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
 }
@@ -385,7 +396,7 @@ static void test_tags(void **state)
                 start(a, 2, (struct order){.run = "exec sleep 1000"});
                 await(a, WIRE_STARTED, 2);
                 put(a, WIRE_STOP, 2, 0, 0, NULL, 0); /* one with its tag */
-                assert_int_equal(await_end(a, 2).signal, SIGKILL);
+                assert_end(a, 2, ENDING_SIGNAL, SIGKILL);
 
                 struct wire_frame wrong = stop;
                 const uint64_t good = wire_tag(a->keys.to_agent, a->n_put, &stop, NULL);

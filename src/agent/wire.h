@@ -19,12 +19,13 @@
 #ifndef AGENT_WIRE_H
 #define AGENT_WIRE_H
 
+#include "base/ending.h"
 #include "base/limits.h"
 #include "base/siphash.h"
 
 #include <stdint.h>
 
-#define WIRE_VERSION 1U
+#define WIRE_VERSION 2U
 #define WIRE_DATA_MAX (32 * KIB)      /* payload of one frame */
 #define WIRE_WINDOW (256 * KIB)       /* of one stream of one program */
 #define WIRE_PLAN_MAX (18 * MIB)      /* a plan: code, words, variables */
@@ -133,7 +134,7 @@ struct wire_usage {
 };
 
 struct wire_end {
-        int32_t exit_code, signal; /* as struct box_end: exit_code -1 when a signal ended it, signal 0 when it exited */
+        struct ending ending;      /* of its leader; not seen when the leader could not be killed, or its end was nobody's to see */
         uint32_t compiling;
         uint32_t unkillable;       /* something that it started did not die in time: the container must */
         uint64_t wall_usec;        /* of the program's, without its compiler */

@@ -4,6 +4,7 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
+#include "base/ending.h"
 #include "base/error.h"
 #include "policy/control.h"
 #include "policy/language.h"
@@ -43,7 +44,7 @@ enum box_event_kind { BOX_EVENT_NONE, BOX_EVENT_STARTED, BOX_EVENT_ENDED };
 enum box_stop { BOX_STOP_NONE, BOX_STOP_TIMEOUT, BOX_STOP_CPU, BOX_STOP_DISK, BOX_STOP_MEMORY, BOX_STOP_ASKED };
 
 struct box_end {
-        int exit_code, signal;
+        struct ending ending; /* not seen: only where the backend ended it, and `stop` says why */
         enum box_stop stop;
         bool compiling, disk_full, disk_hidden, pids_full;
         uint64_t wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, inodes_peak;

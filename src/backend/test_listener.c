@@ -196,7 +196,7 @@ static void attack_from_session(struct backend_session *s)
                 wait_readable(backend_native.program_event_fd(p));
                 want_0(backend_native.program_next_event(p, &event, &err));
         }
-        want(event.end.exit_code == 0);
+        want(ending_is_exit(&event.end.ending) && event.end.ending.value == 0);
         backend_native.program_free(p);
         safe_close(io.out);
         safe_close(io.err);
@@ -260,7 +260,7 @@ static void test_box(void)
                 wait_readable(backend_native.event_fd(box));
                 want_0(backend_native.next_event(box, &event, &err));
         }
-        want(event.end.exit_code == 0);
+        want(ending_is_exit(&event.end.ending) && event.end.ending.value == 0);
         backend_native.free(box);
         safe_close(listener);
 }

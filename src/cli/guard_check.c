@@ -127,10 +127,13 @@ static int tell(struct check *c, json_t *guard, const struct source *source, con
         json_t *findings = json_object_get(guard, "findings"), *finding;
         struct findings_view view = {.code = source->code, .size = source->size};
         _cleanup_buffer_ struct buffer lines = {0};
+        const json_t *more = json_object_get(guard, "more");
         size_t i;
 
+        if (!json_is_array(findings) || !json_is_integer(more))
+                return error_set(err, GB_E_LOST, EBADMSG, "the server's answer does not say what was found");
         c->blocked |= blocks(findings);
-        c->more += json_integer_value(json_object_get(guard, "more"));
+        c->more += json_integer_value(more);
         if (arguments_has(c->arguments, OPT_JSON)) {
                 json_array_foreach(findings, i, finding)
                         if (file && json_object_set_new(finding, "file", json_readable(file, strlen(file))) < 0)

@@ -40,7 +40,7 @@
 #define BASE_DIRECTORY "/tmp/sandboxes"
 #define NAMESPACE_REFUSED 200 /* exit statuses of the child, beyond errno */
 
-/* A small file of the kernel's without its newline, or "". */
+/* A small file of the kernel's without its newline, or "" when it cannot be read. */
 static const char *read_line(const char *path, char *buf, size_t size)
 {
         if (file_read_at(AT_FDCWD, path, buf, size) < 0)
@@ -79,7 +79,10 @@ static void check_container(struct host_finding *f)
         for (size_t i = 0; i < ARRAY_SIZE(names) && !hint; i++)
                 if (strstr(text, names[i]))
                         hint = "by the cgroup of process 1";
-        host_found(f, HOST_INFO, hint ? "probably inside one: %s" : "not inside one%s", hint ? hint : "");
+        if (!hint && !text[0])
+                host_found(f, HOST_INFO, "not known: /proc/1/cgroup cannot be read");
+        else
+                host_found(f, HOST_INFO, hint ? "probably inside one: %s" : "not inside one%s", hint ? hint : "");
         if (hint)
                 host_means(f, "the outer container's own filter and limits hold too, and may forbid namespaces or mounts");
 }
@@ -311,7 +314,11 @@ static void check_overlay(struct host_finding *f)
 {
         char text[8192];
 
-        bool has = file_read_at(AT_FDCWD, "/proc/filesystems", text, sizeof(text)) >= 0 && strstr(text, "\toverlay");
+        if (file_read_at(AT_FDCWD, "/proc/filesystems", text, sizeof(text)) < 0) {
+                host_found(f, HOST_INFO, "not known: /proc/filesystems cannot be read");
+                return;
+        }
+        bool has = strstr(text, "\toverlay");
         host_found(f, has ? HOST_OK : HOST_INFO, has ? "in the kernel" : "not loaded");
         if (!has)
                 host_remedy(f, "modprobe overlay, when images are to have writable roots");
@@ -398,7 +405,7 @@ static void check_devices(struct host_finding *f)
 static void check_vulnerabilities(struct host_finding *f)
 {
         char names[160] = "", path[320], text[256];
-        unsigned n = 0, vulnerable = 0;
+        unsigned n = 0, vulnerable = 0, unknown = 0;
         size_t used = 0;
 
         DIR *dir = opendir(VULNERABILITIES);
@@ -411,13 +418,19 @@ static void check_vulnerabilities(struct host_finding *f)
                         continue;
                 n++;
                 snprintf(path, sizeof(path), VULNERABILITIES "/%s", entry->d_name);
-                if (!strstr(read_line(path, text, sizeof(text)), "ulnerable") || strncmp(text, "Not affected", 12) == 0)
+                read_line(path, text, sizeof(text));
+                unknown += text[0] == '\0';
+                if (!strstr(text, "ulnerable") || strncmp(text, "Not affected", 12) == 0)
                         continue;
                 vulnerable++;
                 if (used < sizeof(names))
                         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%.40s", used ? ", " : "", entry->d_name);
         }
         closedir(dir);
+        if (vulnerable == 0 && (unknown > 0 || n == 0)) {
+                host_found(f, HOST_INFO, "not known: %u of %u cannot be read, none of the others is open", unknown, n);
+                return;
+        }
         if (vulnerable == 0) {
                 host_found(f, HOST_OK, "none of %u is open", n);
                 return;

@@ -20,9 +20,12 @@
 /* Its own words: ORIGIN is empty until `apt-get update` was run. */
 static const char format[] = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)";
 
+#define NO_APT 127 /* the child's exit status */
+
+/* Without apt the answer is empty; one that fails has told a part at most. */
 static int ask_apt(char **ret, size_t *ret_size)
 {
-        int pair[2];
+        int pair[2], status = 0;
 
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return -errno;
@@ -31,14 +34,16 @@ static int ask_apt(char **ret, size_t *ret_size)
                 int null = open("/dev/null", O_RDWR | O_CLOEXEC);
                 if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0 && dup2(pair[1], STDOUT_FILENO) >= 0)
                         execlp("apt-get", "apt-get", "indextargets", "--format", format, "Created-By: Packages", (char *)NULL);
-                _exit(127);
+                _exit(NO_APT);
         }
         safe_close(pair[1]);
         int r = pid < 0 ? -errno : fd_read_all(pair[0], SOURCES_BYTES_MAX, ret, ret_size);
         safe_close(pair[0]);
-        while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                ;
-        return r;
+        while (pid > 0 && waitpid(pid, &status, 0) < 0)
+                if (errno != EINTR)
+                        return r < 0 ? r : -errno;
+        bool well = WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NO_APT);
+        return r < 0 || well ? r : -EIO;
 }
 
 static bool is_of_distribution(const char *origin, const char *uri)
@@ -101,5 +106,5 @@ int image_apt_sources(const char *suite, char **ret_sources, char **ret_suite, g
         if (*ret_suite)
                 return 0;
         free(*ret_sources);
-        return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot find the package sources of this host");
+        return error_set(err, GB_E_INTERNAL, r < 0 ? -r : ENOMEM, "cannot find the package sources of this host: %s", strerror(r < 0 ? -r : ENOMEM));
 }

@@ -35,6 +35,7 @@
 #define LOG_BYTES_MAX (1 * MIB)  /* of what it says when there is no terminal */
 #define ARGV_MAX 40
 #define STOP_MSEC 15000 /* for it to take its own things away */
+#define END_MSEC 600000 /* the same, when its archive is whole and only its status is waited for */
 #define LAST_WORDS_USEC 1000000ULL /* when its archive is no good: perhaps it is failing itself, and says why */
 #define TEMPORARY "tmp" /* in the draft: it works there */
 
@@ -315,8 +316,8 @@ static int explain(const struct build *b, int status, gb_error *err)
                 for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
                         if (!last || strncmp(line, "E:", 2) == 0 || strncmp(last, "E:", 2) != 0)
                                 last = strncmp(line, "I:", 2) == 0 ? last : line;
-        return error_set(err, GB_E_UNAVAILABLE, EIO, PROGRAM " failed (status %d)%s%s; what was fetched is kept for the next try", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-                         last ? ": " : "", last ? quote(last).text : "");
+        return error_set(err, GB_E_UNAVAILABLE, EIO, PROGRAM " failed (%s %d)%s%s; what was fetched is kept for the next try", WIFEXITED(status) ? "status" : "signal",
+                         WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), last ? ": " : "", last ? quote(last).text : "");
 }
 
 /* Whether it has closed its output by itself, which it may be about to do. */
@@ -333,25 +334,37 @@ static bool has_ended(int pipe)
         return n == 0;
 }
 
-/* The end of it: 0 when all went well. r: what reading its archive came to; ended: before that was known. */
+/* Waits for its end: true with its status. It has closed its output, or we have; either ends it. -ECANCELED. */
+static int wait_for(struct build *b, int msec, int *ret_status)
+{
+        struct pollfd p = {b->cancel_fd, POLLIN, 0};
+
+        for (int waited = 0; waited < msec; waited += 20) {
+                pid_t pid = waitpid(b->pid, ret_status, WNOHANG);
+                if (pid == b->pid || (pid < 0 && errno != EINTR)) {
+                        b->pid = 0; /* somebody else may have reaped it: then nobody knows how it ended */
+                        return pid > 0;
+                }
+                if (poll(&p, 1, 20) > 0)
+                        return -ECANCELED;
+        }
+        return false;
+}
+
+/* The end of it: 0 when all went well. r: what reading its archive came to; ended: before that was known. An archive is good only when its maker is seen to
+ * have ended well. */
 static int finish(struct build *b, int r, bool ended, gb_error *err)
 {
         int status = 0;
 
-        if (r == -ECANCELED) {
-                stop(b, false);
-                return r;
-        }
-        /* It has closed its output, or we have; either ends it. */
-        for (int waited = 0; b->pid > 0 && waited < STOP_MSEC; waited += 20) {
-                if (waitpid(b->pid, &status, WNOHANG) == b->pid)
-                        b->pid = 0;
-                else
-                        usleep(20000);
-        }
+        int seen = r == -ECANCELED ? r : wait_for(b, r == 0 ? END_MSEC : STOP_MSEC, &status);
         stop(b, false);
-        if (ended && status != 0)
+        if (seen == -ECANCELED)
+                return r < 0 ? r : seen;
+        if (seen && ended && status != 0)
                 return explain(b, status, err);
+        if (!seen && r == 0)
+                return error_set(err, GB_E_LOST, ECHILD, "how " PROGRAM " ended was not seen, so the image may not be whole: build it again");
         return r;
 }
 
@@ -407,8 +420,9 @@ static int prepare_build(struct build *b, const char *name, const char *tag, gb_
         int r = check_tools(err);
         if (r == 0)
                 r = read_packages(b, err);
-        if (r == 0 && read_file(b->recipe, "check.py", &b->check) == -ENOMEM)
-                r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int checked = r == 0 ? read_file(b->recipe, "check.py", &b->check) : 0;
+        if (checked < 0 && checked != -ENOENT) /* without one the image is not tried */
+                r = error_set(err, GB_E_NOT_FOUND, -checked, "cannot read check.py of %s: %s", quote(b->recipe).text, strerror(-checked));
         if (r == 0)
                 r = image_apt_sources(arguments_get(b->arguments, OPT_SUITE), &b->sources, &b->suite, err);
         if (r == 0 && !b->suite[0])

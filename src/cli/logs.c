@@ -57,33 +57,51 @@ static int follow(struct logs *l, gb_error *err)
         return r;
 }
 
+static int take_page(struct logs *l, const json_t *page, bool *ret_more, gb_error *err)
+{
+        const json_t *events = json_object_get(page, "events"), *next = json_object_get(page, "next"), *ended = json_object_get(page, "ended");
+        json_t *event;
+        size_t i;
+
+        if (!json_is_array(events) || !json_is_integer(next) || !json_is_boolean(ended))
+                return error_set(err, GB_E_LOST, EBADMSG, "the server's answer is no page of events");
+        json_array_foreach(events, i, event) {
+                const char *kind = json_member(event, "event", "");
+                int r = 0;
+                if (strcmp(kind, "verdict") == 0 || strcmp(kind, "error") == 0)
+                        l->last = json_incref(event);
+                else
+                        r = on_event(l, kind, event);
+                if (r == -EBADMSG || r == -ENOMEM)
+                        return error_set(err, GB_E_LOST, -r, "an event of the run cannot be read: %s", strerror(-r));
+                if (r < 0) { /* nobody reads: the report says so */
+                        *ret_more = false;
+                        return 0;
+                }
+        }
+        uint64_t number = (uint64_t)json_integer_value(next);
+        *ret_more = number > l->from && !l->last;
+        l->from = MAX(number, l->from);
+        l->ended = json_is_true(ended);
+        return 0;
+}
+
 /* What there is now: pages of events. */
 static int read_all(struct logs *l, gb_error *err)
 {
-        for (;;) {
+        bool more = true;
+        int r = 0;
+
+        while (r == 0 && more) {
                 _cleanup_json_ json_t *page = NULL;
                 char target[128];
-                json_t *event;
-                size_t i;
 
                 snprintf(target, sizeof(target), "/v1/runs/%s/events?from=%" PRIu64, l->run, l->from);
-                int r = service_call(&l->service, "GET", target, NULL, &page, err);
-                if (r < 0)
-                        return r;
-                json_array_foreach(json_object_get(page, "events"), i, event) {
-                        const char *kind = json_member(event, "event", "");
-                        if (strcmp(kind, "verdict") == 0 || strcmp(kind, "error") == 0)
-                                l->last = json_incref(event);
-                        else if (on_event(l, kind, event) < 0)
-                                return 0; /* nobody reads: the report says so */
-                }
-                uint64_t next = (uint64_t)json_integer_value(json_object_get(page, "next"));
-                bool more = next > l->from;
-                l->from = MAX(next, l->from);
-                l->ended = json_is_true(json_object_get(page, "ended"));
-                if (!more || l->last)
-                        return 0;
+                r = service_call(&l->service, "GET", target, NULL, &page, err);
+                if (r == 0)
+                        r = take_page(l, page, &more, err);
         }
+        return r;
 }
 
 static int report(struct logs *l)

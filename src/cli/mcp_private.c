@@ -180,7 +180,7 @@ static bool arrange(const struct pipes *s)
 static _noreturn_ void keep(const struct private_server *p, const struct pipes *s, const char *program, char **words)
 {
         static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-        int status = 0;
+        int status = PRIVATE_END_UNKNOWN;
 
         for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
                 signal(numbers[i], SIG_IGN);
@@ -267,7 +267,9 @@ void private_read_log(struct private_server *p)
 
 const char *private_end_text(const struct private_server *p, char *buf, size_t size)
 {
-        if (WIFSIGNALED(p->status))
+        if (p->status == PRIVATE_END_UNKNOWN)
+                snprintf(buf, size, "has ended, and how is not known");
+        else if (WIFSIGNALED(p->status))
                 snprintf(buf, size, "was killed by signal %d", WTERMSIG(p->status));
         else
                 snprintf(buf, size, "ended with status %d", WEXITSTATUS(p->status));
@@ -278,7 +280,7 @@ const char *private_end_text(const struct private_server *p, char *buf, size_t s
 static gb_error_code code_of(int status)
 {
 #define ROW(code, text, exit_status, http_status) \
-        if (WIFEXITED(status) && (exit_status) > 0 && WEXITSTATUS(status) == (exit_status)) \
+        if (status != PRIVATE_END_UNKNOWN && WIFEXITED(status) && (exit_status) > 0 && WEXITSTATUS(status) == (exit_status)) \
                 return code;
         GB_ERROR_CODES(ROW)
 #undef ROW
@@ -307,7 +309,7 @@ bool private_has_ended(struct private_server *p)
         if (poll(&life, 1, 0) <= 0)
                 return false;
         if (read(p->life, &p->status, sizeof(p->status)) != (ssize_t)sizeof(p->status))
-                p->status = SIGKILL; /* the keeper itself */
+                p->status = PRIVATE_END_UNKNOWN; /* the keeper itself has ended: nobody has seen the server's end */
         while (waitpid(p->keeper, NULL, 0) < 0 && errno == EINTR)
                 ;
         close_all(p);

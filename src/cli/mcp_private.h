@@ -24,7 +24,7 @@ struct private_server {
         char directory[PRIVATE_PATH_MAX], socket[PRIVATE_PATH_MAX];
         struct buffer line;          /* of the log, as far as it has come */
         char said[PRIVATE_SAID_MAX]; /* the last complaint while it starts */
-        int status;                  /* how it ended, as of waitpid() */
+        int status;                  /* how it ended, as of waitpid(), or PRIVATE_END_UNKNOWN */
 };
 
 void private_init(struct private_server *p, bool verbose);
@@ -35,6 +35,8 @@ int private_start(struct private_server *p, const struct arguments *a, int cance
 void private_read_log(struct private_server *p);
 /* Whether it has ended by itself; then nothing of it is left. */
 bool private_has_ended(struct private_server *p);
+#define PRIVATE_END_UNKNOWN (-1) /* no status of waitpid(): nobody has seen it end */
+
 /* "was killed by signal 9", "ended with status 1" */
 const char *private_end_text(const struct private_server *p, char *buf, size_t size);
 /* Ends it, and waits for that no longer than until then (by CLOCK_MONOTONIC). What takes longer goes on without us. Takes one that was never started. */

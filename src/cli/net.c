@@ -114,14 +114,15 @@ static int write_totals(const json_t *answer, struct buffer *out)
         char a[HUMAN_TEXT_MAX], b[HUMAN_TEXT_MAX], pair[2 * HUMAN_TEXT_MAX + 4];
         const char *cut = json_member(answer, "cut", NULL);
         bool red = cut && output_wants_colour(STDOUT_FILENO);
-        uint64_t bytes = (uint64_t)(json_integer_value(json_inner(answer, "used", "bytes_up")) + json_integer_value(json_inner(answer, "used", "bytes_down")));
+        const json_t *up = json_inner(answer, "used", "bytes_up"), *down = json_inner(answer, "used", "bytes_down");
+        _cleanup_json_ json_t *bytes = json_is_integer(up) && json_is_integer(down) ? json_integer(json_integer_value(up) + json_integer_value(down)) : NULL;
 
         human_json_count(json_inner(answer, "used", "requests"), a);
         human_json_count(json_inner(answer, "limits", "requests"), b);
         int r = buffer_printf(out, "%-12s %s, ", "requests", of_limit(a, b, is_limited(answer, "requests"), pair));
         if (r == 0)
                 r = buffer_printf(out, "%s refused\n", human_json_count(json_inner(answer, "used", "denied"), a));
-        human_size(bytes, a);
+        human_json_size(bytes, a);
         human_json_size(json_inner(answer, "limits", "bytes"), b);
         if (r == 0)
                 r = buffer_printf(out, "%-12s %s: ", "bytes", of_limit(a, b, is_limited(answer, "bytes"), pair));
@@ -173,6 +174,8 @@ static int show(const struct net *n, const json_t *answer, gb_error *err)
 {
         _cleanup_buffer_ struct buffer text;
 
+        if (!json_is_string(json_object_get(answer, "mode")))
+                return error_set(err, GB_E_LOST, EBADMSG, "the server's answer does not say what network the session has");
         if (n->json)
                 return output_json(answer);
         buffer_init(&text, TEXT_BYTES_MAX);

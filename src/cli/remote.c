@@ -39,6 +39,7 @@ struct input {
         bool open;       /* there may be more */
         bool in_flight;
         bool ending;     /* what is in flight is its end */
+        bool failed;     /* how much of it the run got is not known, or it is not all of it */
         char piece[INPUT_PIECE_BYTES];
         size_t size, sent;
         uint64_t retry_usec, pause_usec;
@@ -112,6 +113,7 @@ static void send_piece(struct loop *l)
                                                       .body_fd = -1},
                              NULL);
         in->open = in->in_flight = r == 0;
+        in->failed |= r < 0;
 }
 
 /* The server has said how much of the piece the program's pipe took. */
@@ -120,12 +122,19 @@ static void take_accepted(struct input *in)
         json_error_t where;
         _cleanup_json_ json_t *answer =
                 in->client.body.size > 0 ? json_loadb(in->client.body.data, in->client.body.size, 0, &where) : NULL;
-        json_int_t accepted = json_integer_value(json_object_get(answer, "accepted"));
+        const json_t *number = json_object_get(answer, "accepted");
+        json_int_t accepted = json_is_integer(number) ? json_integer_value(number) : -1;
+        int status = in->client.response.status;
 
         in->in_flight = false;
         /* The run has ended, or reads no more: what is left has no reader. */
-        if (in->client.response.status >= 400 || in->ending || accepted < 0) {
+        if (status == 404 || status == 409 || (status < 400 && in->ending)) {
                 in->open = false;
+                return;
+        }
+        if (status >= 400 || accepted < 0) {
+                in->open = false;
+                in->failed = true;
                 return;
         }
         in->sent = MIN(in->sent + (size_t)accepted, in->size);
@@ -141,8 +150,10 @@ static void take_accepted(struct input *in)
 /* What is in flight, as far as it goes; false: it still is. */
 static bool step_piece(struct input *in)
 {
-        if (in->in_flight && client_step(&in->client, NULL) < 0)
+        if (in->in_flight && client_step(&in->client, NULL) < 0) {
                 in->open = in->in_flight = false;
+                in->failed = true;
+        }
         if (in->in_flight && client_is_done(&in->client))
                 take_accepted(in);
         return !in->in_flight;
@@ -155,6 +166,11 @@ static void read_piece(struct loop *l)
 
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
+        if (n < 0 && !isatty(l->remote->stdin_fd)) { /* a terminal that was hung up has ended */
+                in->open = false;
+                in->failed = true;
+                return;
+        }
         in->size = n > 0 ? (size_t)n : 0;
         in->retry_usec = 0;
         send_piece(l);
@@ -188,16 +204,23 @@ static int take_event(struct loop *l, json_t *event, gb_error *err)
         if (strcmp(kind, "ping") == 0)
                 return 0;
         if (json_is_integer(seq)) {
-                if ((uint64_t)json_integer_value(seq) < l->next)
+                uint64_t number = (uint64_t)json_integer_value(seq);
+                if (number < l->next)
                         return 0;
-                l->next = (uint64_t)json_integer_value(seq) + 1;
+                if (number > l->next)
+                        return error_set(err, GB_E_LOST, EBADMSG, "events %llu to %llu of the run are missing", (unsigned long long)l->next, (unsigned long long)number - 1);
+                l->next = number + 1;
         }
         if (strcmp(kind, "verdict") == 0 || (l->remote->keep_error && strcmp(kind, "error") == 0))
                 l->last = json_incref(event);
         else if (strcmp(kind, "error") == 0)
                 return service_error(json_object_get(event, "error"), err);
-        else if (!l->unwanted && l->remote->event(l->remote->data, kind, event) < 0)
-                l->unwanted = true;
+        else if (!l->unwanted) {
+                int r = l->remote->event(l->remote->data, kind, event);
+                if (r == -EBADMSG || r == -ENOMEM)
+                        return error_set(err, GB_E_LOST, -r, "an event of the run cannot be read: %s", strerror(-r));
+                l->unwanted = r < 0;
+        }
         return 0;
 }
 
@@ -262,14 +285,15 @@ static int step_stream(struct loop *l, gb_error *err)
         struct client *c = l->stream;
 
         int r = client_step(c, err);
+        /* Also when the connection broke in the same step: then its events can be asked for again. */
+        if (!l->remote->run[0] && c->response.status > 0 && c->response.status < 400)
+                memcpy(l->remote->run, c->response.run, sizeof(l->remote->run));
         if (r < 0)
                 return resume(l, err);
         if (!client_has_head(c))
                 return 0;
         if (c->response.status >= 400)
                 return service_refused(c, err);
-        if (!l->remote->run[0])
-                memcpy(l->remote->run, c->response.run, sizeof(l->remote->run));
         r = take_events(l, err);
         if (r < 0)
                 return r;
@@ -329,6 +353,8 @@ static int poll_once(struct loop *l, gb_error *err)
         else if (l->cancels > 0)
                 return error_set(err, GB_E_INTERNAL, ECANCELED, "nobody follows any more");
         step_input(l, p[SLOT_STDIN].revents != 0);
+        if (l->input.failed)
+                return error_set(err, GB_E_LOST, EIO, "standard input did not reach the run whole, so the run was cancelled");
         return check_patience(l, err);
 }
 
@@ -360,6 +386,22 @@ int remote_run(struct remote *r, json_t **ret, gb_error *err)
 }
 
 /* ---- what came ---- */
+
+int remote_get_result(struct service *s, const char *run, json_t **ret, gb_error *err)
+{
+        _cleanup_json_ json_t *answer = NULL;
+        char target[64];
+
+        snprintf(target, sizeof(target), "/v1/runs/%s", run);
+        int r = service_call(s, "GET", target, NULL, &answer, err);
+        if (r < 0)
+                return r;
+        json_t *result = json_object_get(answer, "result");
+        if (!json_is_object(result))
+                return error_set(err, GB_E_LOST, EBADMSG, "the server has no result of the run %s", run);
+        *ret = json_incref(result);
+        return 0;
+}
 
 int remote_bytes(const json_t *event, const char **ret, size_t *ret_size, void **ret_free)
 {
@@ -403,9 +445,11 @@ void remote_result(const json_t *object, struct result *ret)
         *ret = (struct result){0};
         ret->verdict.kind = verdict_by_name(json_member(verdict, "kind", ""));
         snprintf(ret->verdict.message, sizeof(ret->verdict.message), "%s", json_member(verdict, "message", ""));
-        ret->facts.signal = signal_by_name(json_member(object, "signal", NULL));
-        ret->facts.exited = json_is_integer(code) || ret->facts.signal > 0;
-        ret->facts.exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1;
+        int signal = signal_by_name(json_member(object, "signal", NULL));
+        if (json_is_integer(code))
+                ret->facts.ending = ENDING_OF_EXIT((uint32_t)json_integer_value(code) & 0xff);
+        else if (signal > 0)
+                ret->facts.ending = ENDING_OF_SIGNAL((uint32_t)signal);
         json_array_foreach(json_object_get(object, "controls"), i, control) {
                 int id = control_by_name(json_member(control, "name", ""));
                 const char *state = json_member(control, "state", "");

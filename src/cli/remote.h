@@ -8,8 +8,8 @@
 #include "cli/service.h"
 #include "engine/result.h"
 
-/* Called with each event that has come but pings and the last one. Negative: nobody wants more of them (they are
- * still read: the run goes on). */
+/* Called with each event that has come but pings and the last one. -EBADMSG, -ENOMEM: it cannot be read, which ends
+ * remote_run() with an error. Another negative value: nobody wants more of them (they are still read: the run goes on). */
 typedef int remote_event_function(void *data, const char *kind, const json_t *event);
 
 struct remote {
@@ -30,6 +30,9 @@ struct remote {
  * connection is lost it comes back for the rest; GB_E_LOST when there is nobody to come back to. -ECANCELED (with err) when somebody
  * stopped following. */
 int remote_run(struct remote *r, json_t **ret, gb_error *err);
+
+/* The result of a run that has ended. GB_E_LOST when the server has none. */
+int remote_get_result(struct service *s, const char *run, json_t **ret, gb_error *err);
 
 /* What the command says and ends with, from the result object of a server. What the object does not have is 0. */
 void remote_result(const json_t *object, struct result *ret);

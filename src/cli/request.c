@@ -302,7 +302,9 @@ static int read_file(int fd, const struct stat *st, struct request_input *in)
                 ssize_t n = pread(fd, in->bytes + in->size, size - in->size, at + (off_t)in->size);
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n <= 0)
+                if (n < 0)
+                        return -errno;
+                if (n == 0) /* it has become shorter: that is its end now */
                         break;
                 in->size += (size_t)n;
         }

@@ -134,20 +134,13 @@ static int on_event(void *data, const char *kind, const json_t *event)
 /* With --json: the result object, which holds the output. Otherwise what the last event has, which does not. */
 static int get_object(struct service *s, const struct remote *remote, bool whole, json_t *last, json_t **ret, gb_error *err)
 {
-        _cleanup_json_ json_t *run = NULL;
-        char target[64];
-
         if (!whole) {
                 json_object_del(last, "event");
                 json_object_del(last, "seq");
                 *ret = json_incref(last);
                 return 0;
         }
-        snprintf(target, sizeof(target), "/v1/runs/%s", remote->run);
-        int r = service_call(s, "GET", target, NULL, &run, err);
-        if (r == 0)
-                *ret = json_incref(json_object_get(run, "result"));
-        return r;
+        return remote_get_result(s, remote->run, ret, err);
 }
 
 /* What a server lets callers choose is its own affair: what it does not can be had here. */

@@ -112,20 +112,46 @@ json_t *samples_sorted(const json_t *samples, enum samples_order order)
         return TAKE_PTR(sorted);
 }
 
+/* A sum, and how many of its parts are not known. */
+struct sum {
+        double value;
+        size_t known, unknown;
+};
+
+static void sum_add(struct sum *s, const json_t *value)
+{
+        if (!json_is_number(value)) {
+                s->unknown++;
+                return;
+        }
+        s->known++;
+        s->value += json_number_value(value);
+}
+
+/* Of nothing that was measured there is no sum; of a part it is at least that much. */
+static const char *sum_words(const struct sum *s)
+{
+        return s->unknown > 0 && s->known > 0 ? "at least " : "";
+}
+
 int samples_summary(const json_t *stats, struct buffer *out)
 {
         const json_t *sample;
         size_t i, sessions = 0, runs = 0;
-        double percent = 0, memory = 0;
-        char text[HUMAN_TEXT_MAX];
+        struct sum percent = {0}, memory = {0};
+        char cpu[HUMAN_TEXT_MAX] = "-", size[HUMAN_TEXT_MAX] = "-";
 
         json_array_foreach(json_object_get(stats, "samples"), i, sample) {
                 bool session = json_member(sample, "session", NULL) != NULL;
                 sessions += session;
                 runs += session ? (size_t)json_integer_value(json_inner(sample, "runs", "active")) : 1;
-                percent += json_number_value(json_inner(sample, "cpu", "percent"));
-                memory += json_number_value(json_inner(sample, "memory", "bytes"));
+                sum_add(&percent, json_inner(sample, "cpu", "percent"));
+                sum_add(&memory, json_inner(sample, "memory", "bytes"));
         }
-        return buffer_printf(out, "%zu session%s, %zu run%s, cpu %.1f%%, memory %s", sessions, sessions == 1 ? "" : "s", runs, runs == 1 ? "" : "s",
-                             percent, human_size((uint64_t)memory, text));
+        if (percent.known > 0 || percent.unknown == 0)
+                snprintf(cpu, sizeof(cpu), "%.1f%%", percent.value);
+        if (memory.known > 0 || memory.unknown == 0)
+                human_size((uint64_t)memory.value, size);
+        return buffer_printf(out, "%zu session%s, %zu run%s, cpu %s%s, memory %s%s", sessions, sessions == 1 ? "" : "s", runs, runs == 1 ? "" : "s",
+                             sum_words(&percent), cpu, sum_words(&memory), size);
 }

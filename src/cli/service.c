@@ -243,16 +243,21 @@ int service_list(struct service *s, const char *target, const char *key, json_t 
         buffer_init(&page, CLIENT_HEAD_BYTES_MAX);
         int r = buffer_printf(&page, "%s%climit=%d", target, strchr(target, '?') ? '&' : '?', PAGE_ITEMS);
         size_t first = page.size;
-        for (int i = 0; r == 0 && i < CLIENT_PAGES_MAX; i++) {
+        for (int i = 0; r == 0; i++) {
                 _cleanup_json_ json_t *answer = NULL;
+                if (i == CLIENT_PAGES_MAX)
+                        return error_set(err, GB_E_LIMIT, E2BIG, "the server has more than %d %s: not all of them can be looked at", CLIENT_PAGES_MAX * PAGE_ITEMS, key);
                 r = service_call(s, "GET", page.data, NULL, &answer, err);
                 if (r < 0)
                         return r;
                 if (json_array_extend(all, json_object_get(answer, key)) < 0)
                         return error_set(err, GB_E_LOST, EBADMSG, "the server's answer has no list %s", key);
-                const char *next = json_member(answer, "next", NULL);
-                if (!next)
+                const json_t *cursor = json_object_get(answer, "next");
+                const char *next = json_string_value(cursor);
+                if (json_is_null(cursor))
                         break;
+                if (!next)
+                        return error_set(err, GB_E_LOST, EBADMSG, "the server's answer does not say whether there are more %s", key);
                 page.size = first;
                 r = buffer_add_string(&page, "&cursor=");
                 if (r == 0)

@@ -186,18 +186,15 @@ static void warn_of_state(const struct exec *x, const json_t *last)
 
 static int report(struct exec *x, struct service *s, const char *run, json_t *last, gb_error *err)
 {
-        _cleanup_json_ json_t *answer = NULL;
-        json_t *object = json_incref(last);
+        json_t *object = NULL;
         struct result result;
 
         if (x->show.json) {
-                char target[64];
-                snprintf(target, sizeof(target), "/v1/runs/%s", run);
-                int r = service_call(s, "GET", target, NULL, &answer, err);
-                json_decref(object);
+                int r = remote_get_result(s, run, &object, err);
                 if (r < 0)
                         return r;
-                object = json_incref(json_object_get(answer, "result"));
+        } else {
+                object = json_incref(last);
         }
         remote_result(last, &result);
         if (x->show.events_wanted) {

@@ -209,13 +209,17 @@ bool verify_host_bystander_lives(const struct verify_host *h)
         return waitpid(h->bystander, NULL, WNOHANG) == 0;
 }
 
-static bool has_argument(int proc, const char *pid, const char *wanted)
+/* 1, 0, or a negative errno: then nobody knows. */
+static int has_argument(int proc, const char *pid, const char *wanted)
 {
         char path[300], text[4096];
 
         snprintf(path, sizeof(path), "%s/cmdline", pid);
         _cleanup_close_ int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
         ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+        /* Gone meanwhile; or hidden, as those of others can be (hidepid): the boxes' processes are this user's, or this is root. */
+        if (n < 0)
+                return errno == ENOENT || errno == ESRCH || errno == EACCES || errno == EPERM ? 0 : -errno;
         return n > 0 && memmem(text, (size_t)n, wanted, strlen(wanted));
 }
 
@@ -238,11 +242,21 @@ int verify_host_find(const struct verify_host *h, char cgroup[static VERIFY_CGRO
         DIR *dir = opendir("/proc");
         if (!dir)
                 return -errno;
-        for (struct dirent *entry; (entry = readdir(dir));)
-                if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && has_argument(dirfd(dir), entry->d_name, h->token)) {
+        int r = 0;
+        for (struct dirent *entry; r >= 0;) {
+                errno = 0;
+                if (!(entry = readdir(dir))) {
+                        r = -errno;
+                        break;
+                }
+                if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+                        continue;
+                r = has_argument(dirfd(dir), entry->d_name, h->token);
+                if (r > 0) {
                         found++;
                         read_cgroup(dirfd(dir), entry->d_name, cgroup);
                 }
+        }
         closedir(dir);
-        return found;
+        return r < 0 ? r : found;
 }

@@ -181,7 +181,9 @@ void judge_forks(struct trial *t, struct row *row)
         if (judge_weaker(t, row, CONTROL_PIDS) || !judge_bomb(t, row, VERDICT_PIDS, VERDICT_TIMEOUT))
                 return;
         int left = verify_host_find(&t->v->host, cgroup);
-        if (left != 0)
+        if (left < 0)
+                judge(row, OUTCOME_FAIL, "cannot look for processes: %s", strerror(-left));
+        else if (left > 0)
                 judge(row, OUTCOME_FAIL, "%d processes of the bomb are still there", left);
         else if (t->held != 1)
                 judge(row, OUTCOME_FAIL, "the probe could not count its processes");

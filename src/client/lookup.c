@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOKUP_USEC 10000000ULL /* names that take longer count as not found */
+#define LOOKUP_USEC 10000000ULL /* names that take longer are not waited for */
+#define GETENT_NOT_FOUND 2      /* its exit status */
 #define ANSWER_BYTES_MAX 4096   /* the first line has the first address */
 
 extern char **environ;
@@ -48,8 +49,8 @@ static int start_getent(const char *host, pid_t *ret_pid, int *ret_fd)
         return 0;
 }
 
-/* What fits, until the end or the time is up. */
-static size_t read_answer(int fd, char *buf, size_t size)
+/* What fits, until the end. -ETIMEDOUT when the time is up. */
+static ssize_t read_answer(int fd, char *buf, size_t size)
 {
         uint64_t end = monotonic_usec() + LOOKUP_USEC;
         size_t used = 0;
@@ -58,16 +59,29 @@ static size_t read_answer(int fd, char *buf, size_t size)
                 struct pollfd p = {.fd = fd, .events = POLLIN};
                 uint64_t now = monotonic_usec();
                 if (now >= end)
-                        break;
+                        return -ETIMEDOUT;
                 int n = poll(&p, 1, (int)((end - now) / 1000) + 1);
-                if (n < 0 && errno == EINTR)
+                ssize_t got = n > 0 ? read(fd, buf + used, size - used) : n;
+                if (n == 0 || (got < 0 && errno == EINTR))
                         continue;
-                ssize_t got = n > 0 ? read(fd, buf + used, size - used) : 0;
-                if (got <= 0)
+                if (got < 0)
+                        return -errno;
+                if (got == 0)
                         break;
                 used += (size_t)got;
         }
-        return used;
+        return (ssize_t)used;
+}
+
+/* The end of getent, which has closed its output or is not waited for. -errno when it was not seen. */
+static int end_getent(pid_t pid, bool at_once, int *ret_status)
+{
+        if (at_once)
+                kill(pid, SIGKILL);
+        while (waitpid(pid, ret_status, 0) < 0)
+                if (errno != EINTR)
+                        return -errno;
+        return 0;
 }
 
 int client_lookup(const char *host, struct sockaddr_storage *ret, socklen_t *ret_size, gb_error *err)
@@ -80,12 +94,15 @@ int client_lookup(const char *host, struct sockaddr_storage *ret, socklen_t *ret
         if (r < 0)
                 return error_set(err, GB_E_UNAVAILABLE, -r, "names are looked up with getent, which cannot be started (%s): give the address of %s in numbers",
                                  strerror(-r), quote(host).text);
-        answer[read_answer(fd, answer, ANSWER_BYTES_MAX)] = '\0';
-        kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        ssize_t n = read_answer(fd, answer, ANSWER_BYTES_MAX);
+        int status = 0, ended = end_getent(pid, n < 0 || n == ANSWER_BYTES_MAX, &status);
+        if (n < 0)
+                return error_set(err, GB_E_UNAVAILABLE, (int)-n, "the address of %s could not be looked up: %s", quote(host).text, strerror((int)-n));
+        answer[n] = '\0';
         answer[strcspn(answer, " \t\n")] = '\0';
-        if (client_numeric(answer, ret, ret_size) < 0)
+        if (client_numeric(answer, ret, ret_size) == 0)
+                return 0;
+        if (ended == 0 && WIFEXITED(status) && WEXITSTATUS(status) == GETENT_NOT_FOUND)
                 return error_set(err, GB_E_UNAVAILABLE, ENOENT, "there is no host %s", quote(host).text);
-        return 0;
+        return error_set(err, GB_E_UNAVAILABLE, EIO, "the address of %s could not be looked up: getent failed", quote(host).text);
 }

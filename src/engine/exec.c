@@ -48,6 +48,13 @@ static struct run_facts *facts_of(struct exec *x)
         return &x->result->facts;
 }
 
+/* The outcome is not known, whatever was thought of it before. */
+static void note_lost(struct exec *x, const char *reason)
+{
+        facts_of(x)->stop = STOP_LOST;
+        facts_of(x)->lost_reason = reason;
+}
+
 static void note_reason(struct exec *x, enum stop_reason why)
 {
         if (facts_of(x)->stop == STOP_NONE)
@@ -120,8 +127,10 @@ static void end_for(struct exec *x, enum stop_reason why)
 
 static void note_broken(struct exec *x, const char *rule)
 {
-        if (rule == channel_no_memory) /* that is not the code's fault */
+        if (rule == channel_no_memory) { /* that is not the code's fault */
                 stop(x, STOP_LOST);
+                note_lost(x, verdict_no_memory);
+        }
         if (rule == channel_no_memory || facts_of(x)->channel_broken)
                 return;
         facts_of(x)->channel_broken = true;
@@ -146,9 +155,10 @@ static void deliver(struct exec *x, enum run_stream stream, size_t size)
 {
         note_started(x);
         int r = outlet_write(&x->outlet, stream, x->chunk, size);
-        if (r < 0)
-                stop(x, STOP_LOST); /* no memory: of its output a part is missing */
-        else if (r == 1)
+        if (r < 0) {
+                stop(x, STOP_LOST);
+                note_lost(x, verdict_no_memory);
+        } else if (r == 1)
                 end_for(x, STOP_OUTPUT);
 }
 
@@ -310,7 +320,7 @@ static void take_program_event(struct exec *x)
                 return;
         x->ended = x->over = true;
         if (r < 0) {
-                facts_of(x)->stop = STOP_LOST;
+                note_lost(x, x->error.message);
                 return;
         }
         /* What it wrote last is still there. Nobody is left to be ended for it. */
@@ -332,7 +342,7 @@ static void take_session_event(struct exec *x)
         x->session->gone = true;
         if (x->ended)
                 return;
-        facts_of(x)->stop = STOP_LOST;
+        note_lost(x, "the session has ended under the run");
         x->ended = x->over = true;
 }
 
@@ -391,7 +401,7 @@ static void take_time(struct exec *x)
         if (x->over)
                 return;
         if (x->stopped && is_past(x->lost_usec, now)) {
-                facts_of(x)->stop = STOP_LOST;
+                note_lost(x, "it was killed, and its end did not come");
                 x->ended = x->over = true;
         } else if (is_past(x->closed_usec, now)) {
                 note_broken(x, "it was closed");

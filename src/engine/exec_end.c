@@ -189,6 +189,12 @@ static void take_usage(struct exec *x)
         pthread_mutex_unlock(&s->disk_lock);
 }
 
+static void lose(struct run_facts *f)
+{
+        f->stop = STOP_LOST;
+        f->lost_reason = verdict_no_memory;
+}
+
 int exec_finish(struct exec *x, gb_error *err)
 {
         struct run_facts *f = &x->result->facts;
@@ -205,16 +211,16 @@ int exec_finish(struct exec *x, gb_error *err)
                 return x->status;
         }
         if (outlet_end(&x->outlet) < 0 || inlet_end(&x->inlet, x->result) < 0 || result_name_scrubbed(x->result, x->outlet.scrub) < 0)
-                f->stop = STOP_LOST; /* no memory: of its output a part is missing */
+                lose(f);
         take_usage(x);
         if (x->network.box && !(x->result->network = network_run_ledger(&x->network)))
-                f->stop = STOP_LOST; /* no memory: nobody knows what it has sent */
+                lose(f);
         f->error_name = x->result->has_error ? x->result->error.name.bytes : NULL;
         struct policy policy = *x->session->policy; /* borrows what that owns */
         policy.timeout_usec = x->timeout_usec;
         char hint[NETWORK_HINT_MAX];
         f->network_hint = network_hint(x->result->network, hint);
         verdict_decide(f, &policy, &x->result->verdict);
-        f->language = f->error_name = f->broken_rule = f->network_hint = NULL; /* borrowed */
+        f->language = f->error_name = f->broken_rule = f->lost_reason = f->network_hint = NULL; /* borrowed */
         return 0;
 }

@@ -41,7 +41,6 @@ struct result *result_new(const struct policy *policy, const struct language *la
         result->backend = strdup(backend);
         if (!result->language || !result->trust || !result->policy_origin || !result->backend)
                 return NULL;
-        result->facts.exit_code = -1;
         result->facts.language = language->name;
         result->facts.memory_min_bytes = language->memory_min_bytes;
         return TAKE_PTR(result);
@@ -78,9 +77,8 @@ void result_take_end(struct result *r, const struct box_end *end)
         };
         struct run_facts *facts = &r->facts;
 
-        facts->started = facts->exited = true;
-        facts->exit_code = end->exit_code;
-        facts->signal = end->signal;
+        facts->started = facts->started || ending_is_seen(&end->ending);
+        facts->ending = end->ending;
         facts->compiling = end->compiling;
         facts->wall_usec = end->wall_usec;
         facts->cpu_usec = end->cpu_usec;

@@ -70,6 +70,13 @@ static void stop(struct run *r, enum stop_reason why)
         r->stopped = true;
 }
 
+/* The outcome is not known, whatever was thought of it before. */
+static void lose(struct run *r, const char *reason)
+{
+        r->result->facts.stop = STOP_LOST;
+        r->result->facts.lost_reason = reason;
+}
+
 /* Told once, and before any output: that may overtake the backend's event on its way here. */
 static void note_started(struct run *r, uint64_t t_usec)
 {
@@ -86,6 +93,8 @@ static void deliver(struct run *r, enum run_stream stream, const char *bytes, si
         int e = outlet_write(&r->outlet, stream, bytes, size);
         if (e != 0)
                 stop(r, e < 0 ? STOP_LOST : STOP_OUTPUT);
+        if (e < 0)
+                lose(r, verdict_no_memory);
         if (r->outlet.pause_usec > 0)
                 event_add(r->pause_event, &soon);
 }
@@ -324,19 +333,19 @@ static int finish(struct run *r, gb_error *err)
                 return r->status;
         }
         if (r->status < 0)
-                facts->stop = STOP_LOST;
+                lose(r, r->error.message);
         for (int i = 0; i < 2; i++)
                 while (read_output(&r->outputs[i]))
                         ;
         if (outlet_end(&r->outlet) < 0 || inlet_end(&r->inlet, r->result) < 0 || result_name_scrubbed(r->result, r->outlet.scrub) < 0)
-                facts->stop = STOP_LOST; /* no memory: of its output a part is missing */
+                lose(r, verdict_no_memory);
         network_box_end(r->network);
         if (r->network && !(r->result->network = network_box_ledger(r->network)))
-                facts->stop = STOP_LOST; /* the same: nobody knows what it has sent */
+                lose(r, verdict_no_memory);
         char hint[NETWORK_HINT_MAX];
         facts->network_hint = network_hint(r->result->network, hint);
         verdict_decide(facts, r->request->policy, &r->result->verdict);
-        facts->language = facts->network_hint = NULL; /* borrowed */
+        facts->language = facts->lost_reason = facts->network_hint = NULL; /* borrowed */
         return 0;
 }
 

@@ -31,7 +31,7 @@ static void test_events_in_order(void **state)
         assert_string_equal(r->out.data, "onethree");
         assert_string_equal(r->session, session_id(session));
         assert_string_equal(r->context, "1");
-        assert_false(r->facts.exited);
+        assert_false(ending_is_seen(&r->facts.ending));
         /* Output that was written before a frame comes before it, whichever way is faster. */
         assert_ptr_equal(strstr(seen.text, "started;"), seen.text);
         assert_true(strstr(seen.text, "out=one") < strstr(seen.text, "shown:image/png=abc;"));
@@ -400,14 +400,14 @@ static void test_once(void **state)
         static const struct {
                 const char *code;
                 enum verdict_kind kind;
-                int exit_code;
+                struct ending ending;
                 const char *out;
         } rows[] = {
-                {"0", VERDICT_OK, 0, ""},
-                {"3", VERDICT_ERROR, 3, ""},
-                {"0 cat", VERDICT_OK, 0, "hello"},
-                {"hang", VERDICT_TIMEOUT, -1, ""},
-                {"flood", VERDICT_OUTPUT, -1, NULL},
+                {"0", VERDICT_OK, {ENDING_EXIT, 0}, ""},
+                {"3", VERDICT_ERROR, {ENDING_EXIT, 3}, ""},
+                {"0 cat", VERDICT_OK, {ENDING_EXIT, 0}, "hello"},
+                {"hang", VERDICT_TIMEOUT, {ENDING_SIGNAL, SIGKILL}, ""},
+                {"flood", VERDICT_OUTPUT, {ENDING_SIGNAL, SIGKILL}, NULL},
         };
         struct seen seen = {0};
 
@@ -422,8 +422,8 @@ static void test_once(void **state)
                 memset(&seen, 0, sizeof(seen));
                 if (session_run(session, &request, &r, &err) < 0)
                         fail_msg("%s", err.message);
-                if (r->verdict.kind != rows[i].kind || r->facts.exit_code != rows[i].exit_code)
-                        fail_msg("\"%s\": %s, %d", rows[i].code, r->verdict.message, r->facts.exit_code);
+                if (r->verdict.kind != rows[i].kind || memcmp(&r->facts.ending, &rows[i].ending, sizeof(rows[i].ending)) != 0)
+                        fail_msg("\"%s\": %s, %u %u", rows[i].code, r->verdict.message, r->facts.ending.kind, r->facts.ending.value);
                 if (rows[i].out)
                         assert_string_equal(r->out.data ? r->out.data : "", rows[i].out);
                 assert_ptr_equal(strstr(seen.text, "started;"), seen.text);
@@ -508,7 +508,7 @@ static void test_python(void **state)
         _cleanup_result_ struct result *kept = run("y");
         assert_string_equal(kept->values[0]->parts[0].bytes, "20");
         _cleanup_result_ struct result *left = run("import os; os._exit(3)");
-        assert_true(left->verdict.kind == VERDICT_ERROR && left->facts.exit_code == 3 && !left->state_kept);
+        assert_true(left->verdict.kind == VERDICT_ERROR && ending_is_exit(&left->facts.ending) && left->facts.ending.value == 3 && !left->state_kept);
 }
 
 int main(void)

@@ -431,8 +431,7 @@ static int fake_next_event(struct backend_program *p, struct box_event *ret, gb_
                 return 0;
         p->ended = true;
         ret->kind = BOX_EVENT_ENDED;
-        ret->end.exit_code = info.si_code == CLD_EXITED ? info.si_status : -1;
-        ret->end.signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
+        ret->end.ending = ending_from_wait(&info);
         ret->end.stop = p->timed_out ? BOX_STOP_TIMEOUT : p->asked ? BOX_STOP_ASKED : fake.stop_on_exit;
         ret->end.wall_usec = 1000;
         return 0;

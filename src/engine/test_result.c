@@ -32,7 +32,7 @@ static struct result *new_result(void)
 
         assert_non_null(r);
         strcpy(r->id, "0123456789abcdef0123456789abcdef");
-        r->facts = (struct run_facts){.started = true, .exited = true, .wall_usec = 1234567, .cpu_usec = 100};
+        r->facts = (struct run_facts){.started = true, .ending = ENDING_OF_EXIT(0), .wall_usec = 1234567, .cpu_usec = 100};
         r->setup_usec = 1300;
         r->language = strdup("python");
         r->trust = strdup("untrusted");
@@ -112,10 +112,10 @@ static void test_ends(void **state)
                 struct run_facts facts;
                 const char *exit_code, *signal, *phase;
         } rows[] = {
-                {{.started = true, .exited = true, .exit_code = 3}, "3", "null", "run"},
-                {{.started = true, .exited = true, .exit_code = 1, .compiling = true}, "1", "null", "compile"},
-                {{.started = true, .exited = true, .exit_code = -1, .signal = SIGSEGV}, "null", "\"SIGSEGV\"", "run"},
-                {{.started = true, .exited = true, .exit_code = -1, .signal = 32}, "null", "\"SIG32\"", "run"},
+                {{.started = true, .ending = ENDING_OF_EXIT(3)}, "3", "null", "run"},
+                {{.started = true, .ending = ENDING_OF_EXIT(1), .compiling = true}, "1", "null", "compile"},
+                {{.started = true, .ending = ENDING_OF_SIGNAL(SIGSEGV)}, "null", "\"SIGSEGV\"", "run"},
+                {{.started = true, .ending = ENDING_OF_SIGNAL(32)}, "null", "\"SIG32\"", "run"},
                 {{.started = true, .stop = STOP_LOST}, "null", "null", "run"},
         };
 
@@ -256,7 +256,7 @@ static void fill_context(struct result *r)
 
         strcpy(r->session, "fedcba9876543210fedcba9876543210");
         strcpy(r->context, "7");
-        r->facts.exited = false;
+        r->facts.ending = (struct ending){0};
         r->facts.claimed = true;
         r->state_kept = true;
         assert_int_equal(result_add_value(r, true, value, ARRAY_SIZE(value)), 0);

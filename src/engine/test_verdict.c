@@ -21,10 +21,10 @@ static const struct policy policy = {
         .output_limit_bytes = 1 * MIB,
 };
 
-#define EXIT(code) .started = true, .exited = true, .exit_code = (code)
-#define KILLED(by) .started = true, .exited = true, .exit_code = -1, .signal = (by)
+#define EXIT(code) .started = true, .ending = ENDING_OF_EXIT(code)
+#define KILLED(by) .started = true, .ending = ENDING_OF_SIGNAL(by)
 /* In a context whose interpreter lives. */
-#define CLAIM(failed) .started = true, .exit_code = -1, .claimed = true, .claimed_error = (failed)
+#define CLAIM(failed) .started = true, .claimed = true, .claimed_error = (failed)
 /* Every counter at once, so that only precedence can tell the kind. */
 #define ALL_HITS .oom_kills = 1, .pids_refused = 1, .disk_full = true
 

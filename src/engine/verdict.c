@@ -57,11 +57,11 @@ int verdict_exit_status(const struct verdict *v, const struct run_facts *facts)
 
         if (status >= 0)
                 return status;
-        if (facts->signal > 0)
-                return 128 + facts->signal;
-        if (!facts->exited)
+        if (ending_signal(&facts->ending) > 0)
+                return 128 + ending_signal(&facts->ending);
+        if (!ending_is_exit(&facts->ending))
                 return v->kind == VERDICT_OK ? 0 : 1; /* a run in a context has no status of its own */
-        return facts->exit_code;
+        return (int)facts->ending.value;
 }
 
 const char *signal_name(int signal, char *ret)
@@ -278,15 +278,22 @@ static void tell_cancelled(const struct run_facts *f, const struct policy *p, st
         say(v, "The run was cancelled by its caller after %s.", USEC(f->wall_usec));
 }
 
+const char verdict_no_memory[] = "out of memory: a part of what it wrote or sent is missing";
+
 static void tell_lost(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        say(v, "The outcome is unknown, because the sandbox or the host failed under the run: it may have run in part; "
-               "try again if that is harmless.");
+        const char *reason = f->lost_reason || f->stop == STOP_LOST ? f->lost_reason : "the program's end was not seen";
+
+        if (reason)
+                say(v, "The outcome is unknown (%.200s): it may have run in part; try again if that is harmless.", reason);
+        else
+                say(v, "The outcome is unknown, because the sandbox or the host failed under the run: it may have run in part; "
+                       "try again if that is harmless.");
 }
 
 static void tell_ok(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        say(v, f->exited ? "The program ended well." : "The code ended well.");
+        say(v, ending_is_seen(&f->ending) ? "The program ended well." : "The code ended well.");
 }
 
 /* Names come from the code: only one that looks like a name is repeated. */
@@ -342,7 +349,7 @@ static void tell_error(const struct run_facts *f, const struct policy *p, struct
         const char *who = f->compiling ? "The compiler" : "The program";
         char hint[160] = "";
 
-        if (f->channel_broken || !f->exited) {
+        if (f->channel_broken || !ending_is_seen(&f->ending)) {
                 tell_claimed_error(f, v);
                 return;
         }
@@ -351,13 +358,14 @@ static void tell_error(const struct run_facts *f, const struct policy *p, struct
                 snprintf(hint, sizeof(hint), " (%.40s needs about %s to start, the memory limit is %s)", f->language,
                          BYTES(f->memory_min_bytes), BYTES(p->mem_limit_bytes));
 
-        if (f->signal > 0) {
+        int signal = ending_signal(&f->ending);
+        if (signal > 0) {
                 char name[SIGNAL_NAME_MAX];
-                const char *meaning = signal_meaning(f->signal);
-                say(v, "%s was ended by %s%s%s%s%s.", who, signal_name(f->signal, name), meaning ? " (" : "",
+                const char *meaning = signal_meaning(signal);
+                say(v, "%s was ended by %s%s%s%s%s.", who, signal_name(signal, name), meaning ? " (" : "",
                     meaning ? meaning : "", meaning ? ")" : "", hint);
         } else {
-                say(v, "%s %s with status %d%s.", who, f->compiling ? "failed" : "exited", f->exit_code, hint);
+                say(v, "%s %s with status %d%s.", who, f->compiling ? "failed" : "exited", (int)f->ending.value, hint);
         }
 }
 
@@ -391,14 +399,14 @@ static enum verdict_kind decide_kind(const struct run_facts *f)
                 return kind_of_stop(f->stop);
         if (f->channel_broken)
                 return VERDICT_ERROR;
-        if (!f->exited && !f->claimed)
+        if (!ending_is_seen(&f->ending) && !f->claimed)
                 return VERDICT_LOST;
-        if (f->exited ? f->signal == 0 && f->exit_code == 0 : !f->claimed_error)
+        if (ending_is_seen(&f->ending) ? ending_is_exit(&f->ending) && f->ending.value == 0 : !f->claimed_error)
                 return VERDICT_OK;
 
         if (f->oom_kills > 0)
                 return VERDICT_MEMORY;
-        if (f->signal == SIGSYS)
+        if (ending_signal(&f->ending) == SIGSYS)
                 return VERDICT_SYSCALL;
         if (f->pids_refused > 0 || f->pids_full)
                 return VERDICT_PIDS;

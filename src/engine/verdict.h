@@ -4,6 +4,7 @@
 #ifndef ENGINE_VERDICT_H
 #define ENGINE_VERDICT_H
 
+#include "base/ending.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>
@@ -36,10 +37,8 @@ enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_CPU, STOP_DISK, STOP_OUTPUT, ST
 /* What the kernel said about a run. */
 struct run_facts {
         bool started;          /* user code was executed */
-        bool exited;           /* it was reaped; exit_code or signal is set */
+        struct ending ending;  /* how the program's first process ended; not seen: it goes on, or nobody observed its end */
         bool compiling;        /* it was the compiler that ended */
-        int exit_code;         /* -1 when ended by a signal */
-        int signal;            /* 0 when it exited */
         enum stop_reason stop; /* what we did to it */
         uint64_t wall_usec, cpu_usec;
         uint64_t memory_peak_bytes;
@@ -64,6 +63,7 @@ struct run_facts {
         const char *language;      /* borrowed, read by verdict_decide() only; NULL: not known */
         const char *error_name;    /* the same: what the code says it failed with */
         const char *broken_rule;   /* the same: of the control channel */
+        const char *lost_reason;   /* the same: why the outcome is not known; NULL: no more is known than that */
         const char *network_hint;  /* the same: a sentence about what the network policy refused; NULL or "": nothing */
 };
 
@@ -73,6 +73,9 @@ struct verdict {
         const char *unit;     /* "bytes", "inodes", "usec", "tasks", or NULL */
         char message[704];    /* one sentence a model can act on */
 };
+
+/* A lost_reason: there was no memory for what the run wrote or sent. */
+extern const char verdict_no_memory[];
 
 /* A pure function: nothing but facts and policy goes in. */
 void verdict_decide(const struct run_facts *facts, const struct policy *policy, struct verdict *ret);

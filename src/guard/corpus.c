@@ -3,7 +3,8 @@
  * guard_corpus check DIR: the samples of tests/guard through the shipped rules. Prints counts as JSON, and each sample that came out wrong on standard
  * error; ends with 1 when there was one.
  *
- * guard_corpus time ROUNDS: how long a program of some lines is looked at, with a reader that waits already. */
+ * guard_corpus time ROUNDS [LINES]: how long a check of a program of so many lines takes (10, 50 and 500 by default),
+ * with a reader that waits already. */
 #include "base/fd.h"
 #include "base/limits.h"
 #include "guard/code.h"
@@ -252,17 +253,20 @@ static int time_lines(struct corpus *c, unsigned lines, unsigned rounds, bool la
         return 0;
 }
 
-static int measure(unsigned rounds)
+/* only: that many lines and nothing else; 0: all of them. */
+static int measure(unsigned rounds, unsigned only)
 {
         static struct corpus c;
-        static const unsigned lines[] = {10, 50, 500};
+        static const unsigned all[] = {10, 50, 500};
+        const unsigned *lines = only ? &only : all;
+        size_t n = only ? 1 : ARRAY_SIZE(all);
         gb_error err = {0};
 
         int r = rules_get_shipped(&c.rules, &err);
         reader_prepare(2);
         printf("[");
-        for (size_t i = 0; r == 0 && i < ARRAY_SIZE(lines); i++)
-                r = time_lines(&c, lines[i], rounds, i + 1 == ARRAY_SIZE(lines));
+        for (size_t i = 0; r == 0 && i < n; i++)
+                r = time_lines(&c, lines[i], rounds, i + 1 == n);
         printf("]\n");
         reader_forget();
         return r < 0;
@@ -272,8 +276,8 @@ int main(int argc, char **argv)
 {
         if (argc == 3 && strcmp(argv[1], "check") == 0)
                 return check(argv[2]);
-        if (argc == 3 && strcmp(argv[1], "time") == 0 && atoi(argv[2]) > 0)
-                return measure((unsigned)atoi(argv[2]));
-        fprintf(stderr, "usage: guard_corpus check DIR | time ROUNDS\n");
+        if ((argc == 3 || (argc == 4 && atoi(argv[3]) >= 10)) && strcmp(argv[1], "time") == 0 && atoi(argv[2]) > 0)
+                return measure((unsigned)atoi(argv[2]), argc == 4 ? (unsigned)atoi(argv[3]) : 0);
+        fprintf(stderr, "usage: guard_corpus check DIR | time ROUNDS [LINES]\n");
         return 2;
 }

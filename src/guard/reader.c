@@ -453,6 +453,8 @@ int reader_ask_meanwhile(const char *code, size_t size, void (*take)(void *data,
         order_next();
         if (lost)
                 return error_set(err, GB_E_UNAVAILABLE, EAGAIN, "no reader for the code stays alive: there are too many processes, or too little memory");
+        if (r == -ENOMEM) /* ours: that says nothing about the code */
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot look at the code: out of memory");
         return r == 0 ? 0 : 1;
 }
 

@@ -228,33 +228,54 @@ int image_store_cache(const char *name, char **ret, gb_error *err)
 
 /* ---- what is there ---- */
 
-static json_t *read_about(int store, const char *place)
+/* Whether an error says that there is nothing, or nothing that could be an image. Others say nothing about that. */
+static bool is_none(int errnum)
+{
+        return errnum == ENOENT || errnum == ENOTDIR || errnum == ELOOP;
+}
+
+/* -ENOENT: there is no image. */
+static int read_about(int store, const char *place, json_t **ret)
 {
         _cleanup_close_ int dir = openat(store, place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        _cleanup_close_ int fd = dir < 0 ? -1 : openat(dir, ABOUT, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         _cleanup_free_ char *text = NULL;
         size_t size;
         struct stat st;
 
-        if (dir < 0 || fstatat(dir, ROOT, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
-                return NULL;
+        if (dir < 0 || fstatat(dir, ROOT, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return is_none(errno) ? -ENOENT : -errno;
+        if (!S_ISDIR(st.st_mode))
+                return -ENOENT;
+        _cleanup_close_ int fd = openat(dir, ABOUT, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+                return -errno;
         json_t *about = fd >= 0 && fd_read_all(fd, IMAGE_ABOUT_BYTES_MAX, &text, &size) == 0 ? json_parse(text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        if (json_is_object(about))
-                return about;
-        json_decref(about); /* somebody's own directory, or a damaged one: it can be used all the same */
-        return json_object();
+        if (!json_is_object(about)) {
+                json_decref(about); /* somebody's own directory, or a damaged one: it can be used all the same */
+                about = json_object();
+        }
+        *ret = about;
+        return about ? 0 : -ENOMEM;
+}
+
+static int cannot_look(int r, const char *name, gb_error *err)
+{
+        return error_set(err, code_of(r), -r, "the image %s cannot be looked at: %s", name, strerror(-r));
 }
 
 /* Whatever else stands under the name of an image is somebody's, and stays. */
 static int check_is_image(int store, const char *place, const char *name, gb_error *err)
 {
+        json_t *about = NULL;
         struct stat st;
 
         if (fstatat(store, place, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return 0;
-        json_t *about = read_about(store, place);
+                return errno == ENOENT ? 0 : cannot_look(-errno, name, err);
+        int r = read_about(store, place, &about);
         json_decref(about);
-        return about ? 0 : error_set(err, GB_E_CONFLICT, EEXIST, "what has the name %s in the directory of images is no image: it stays as it is; take another name, or another directory in "
+        if (r < 0 && r != -ENOENT)
+                return cannot_look(r, name, err);
+        return r == 0 ? 0 : error_set(err, GB_E_CONFLICT, EEXIST, "what has the name %s in the directory of images is no image: it stays as it is; take another name, or another directory in "
                                      "GLOVEBOX_IMAGES", name);
 }
 
@@ -263,34 +284,51 @@ static int compare_names(const void *a, const void *b)
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in the store, NULL-terminated. */
-static int read_names(int store, char ***ret, size_t *ret_n)
-{
-        int fd = openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-        char **names = calloc(IMAGES_MAX, sizeof(*names)), name[IMAGE_STORE_NAME_MAX];
-        size_t n = 0;
-
-        if (!dir)
-                safe_close(fd);
-        for (struct dirent *e; dir && names && n < IMAGES_MAX && (e = readdir(dir));)
-                if (name_of(e->d_name, name) && (names[n] = strdup(name)))
-                        n++;
-        if (dir)
-                closedir(dir);
-        if (!names)
-                return -ENOMEM;
-        qsort(names, n, sizeof(*names), compare_names);
-        *ret = names;
-        *ret_n = n;
-        return 0;
-}
-
 static void free_names(char **names, size_t n)
 {
         for (size_t i = 0; names && i < n; i++)
                 free(names[i]);
         free(names);
+}
+
+/* The names in the store, all of them or an error. */
+static int read_names(int store, char ***ret, size_t *ret_n)
+{
+        int fd = openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        int r = dir ? 0 : -errno;
+        char **names = calloc(IMAGES_MAX, sizeof(*names)), name[IMAGE_STORE_NAME_MAX];
+        size_t n = 0;
+
+        if (!dir)
+                safe_close(fd);
+        if (!names)
+                r = -ENOMEM;
+        for (struct dirent *e; r == 0;) {
+                errno = 0;
+                if (!(e = readdir(dir))) {
+                        r = -errno;
+                        break;
+                }
+                if (!name_of(e->d_name, name))
+                        continue;
+                if (n == IMAGES_MAX)
+                        r = -E2BIG;
+                else if (!(names[n] = strdup(name)))
+                        r = -ENOMEM;
+                else
+                        n++;
+        }
+        if (dir)
+                closedir(dir);
+        if (r < 0) {
+                free_names(names, n);
+                return r;
+        }
+        qsort(names, n, sizeof(*names), compare_names);
+        *ret = names;
+        *ret_n = n;
+        return 0;
 }
 
 static int not_found(int store, const char *name, gb_error *err)
@@ -326,7 +364,11 @@ int image_store_root(const char *name, char **ret, gb_error *err)
                 return r;
         place_of(checked, place);
         snprintf(relative, sizeof(relative), "%s/%s", place, ROOT);
-        if (r < 0 || fstatat(store, relative, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+        if (r == 0 && fstatat(store, relative, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                r = is_none(errno) ? -ENOENT : -errno;
+        if (r < 0 && r != -ENOENT)
+                return cannot_look(r, checked, err);
+        if (r < 0 || !S_ISDIR(st.st_mode))
                 return not_found(store, checked, err);
         return asprintf(ret, "%s/%s", path, relative) < 0 ? no_memory(err) : 0;
 }
@@ -343,11 +385,16 @@ int image_store_show(const char *name, json_t **ret, gb_error *err)
         if (r < 0 && r != -ENOENT)
                 return r;
         place_of(checked, place);
-        json_t *about = r < 0 ? NULL : read_about(store, place);
-        if (!about)
+        _cleanup_json_ json_t *about = NULL;
+        if (r == 0)
+                r = read_about(store, place, &about);
+        if (r == -ENOENT)
                 return not_found(store, checked, err);
-        json_object_set_new(about, "name", json_string(checked));
-        *ret = about;
+        if (r < 0)
+                return cannot_look(r, checked, err);
+        if (json_object_set_new(about, "name", json_string(checked)) < 0)
+                return no_memory(err);
+        *ret = TAKE_PTR(about);
         return 0;
 }
 
@@ -361,19 +408,23 @@ int image_store_list(json_t **ret, gb_error *err)
         if (r < 0 && r != -ENOENT)
                 return r;
         r = r < 0 ? 0 : read_names(store, &names, &n);
-        json_t *list = json_array();
-        for (size_t i = 0; i < n; i++) {
+        _cleanup_json_ json_t *list = json_array();
+        for (size_t i = 0; i < n && r == 0; i++) {
+                json_t *about = NULL;
                 place_of(names[i], place);
-                json_t *about = read_about(store, place);
-                if (!about)
+                r = read_about(store, place, &about);
+                if (r == -ENOENT) { /* no image, or one that was just removed */
+                        r = 0;
                         continue;
-                json_object_set_new(about, "name", json_string(names[i]));
-                json_array_append_new(list, about);
+                }
+                if (r == 0 && (json_object_set_new(about, "name", json_string(names[i])) < 0 || json_array_append(list, about) < 0))
+                        r = -ENOMEM;
+                json_decref(about);
         }
         free_names(names, n);
         if (r < 0 || !list)
-                return no_memory(err);
-        *ret = list;
+                return error_set(err, code_of(r), r < 0 ? -r : ENOMEM, "the images cannot be listed: %s", strerror(r < 0 ? -r : ENOMEM));
+        *ret = TAKE_PTR(list);
         return 0;
 }
 

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +115,34 @@ static void test_life(void **state)
 }
 
 /* Two that make the same name, two that make others, and one that is killed. */
+/* Without descriptors nobody can tell which images there are: that is not "none". */
+static void test_not_seen(void **state)
+{
+        struct rlimit before;
+        gb_error err = {0};
+        json_t *list = NULL, *about = NULL;
+
+        make("seen", "file", true);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        assert_true(next >= 0);
+        close(next);
+        struct rlimit one = {.rlim_cur = (rlim_t)next + 1, .rlim_max = before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &one), 0);
+        int listed = image_store_list(&list, &err), list_errnum = err.errnum;
+        int shown = image_store_show("seen", &about, &err), show_code = err.code;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+        assert_true(listed < 0);
+        assert_int_equal(list_errnum, EMFILE);
+        assert_true(shown < 0);
+        assert_int_not_equal(show_code, GB_E_NOT_FOUND);
+        assert_int_equal(image_store_list(&list, &err), 0);
+        assert_true(json_array_size(list) > 0);
+        json_decref(list);
+        assert_int_equal(image_store_remove("seen", &err), 0);
+}
+
 static void test_makers(void **state)
 {
         struct image_draft d = IMAGE_DRAFT_NONE, other = IMAGE_DRAFT_NONE;
@@ -208,7 +237,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_life), cmocka_unit_test(test_makers), cmocka_unit_test(test_gate)};
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_life), cmocka_unit_test(test_not_seen), cmocka_unit_test(test_makers), cmocka_unit_test(test_gate)};
 
         return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -475,6 +475,8 @@ int tokens_check(struct tokens *t, const char *text, size_t size, struct token *
                         *err = why;
                 return e;
         }
+        if (!hashed)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "cannot compute SHA-256");
         if (!counts)
                 return error_set(err, GB_E_UNAUTHORIZED, EACCES, "this needs a token that counts");
         *ret = token;

@@ -44,14 +44,14 @@ const char *gb_result_message(const gb_result *result)
 
 int gb_result_exit_code(const gb_result *result)
 {
-        const struct run_facts *f = &result->result->facts;
+        const struct ending *e = &result->result->facts.ending;
 
-        return f->exited && f->signal == 0 ? f->exit_code : -1;
+        return ending_is_exit(e) ? (int)e->value : -1;
 }
 
 int gb_result_signal(const gb_result *result)
 {
-        return result->result->facts.signal;
+        return ending_signal(&result->result->facts.ending);
 }
 
 static const char *output_of(const struct buffer *b, size_t *size)

@@ -343,7 +343,7 @@ static bool read_file(const json_t *object, struct file *ret)
 /* As a line of text, as a link, and as structured content. */
 static int add_file(struct making *m, const struct file *f, json_t *list, struct buffer *lines)
 {
-        json_t *row = json_pack("{s:s, s:s, s:s, s:I}", "path", f->path, "uri", f->uri, "type", f->type, "size", (json_int_t)MAX(f->size, (int64_t)0));
+        json_t *row = json_pack("{s:s, s:s, s:s, s:o}", "path", f->path, "uri", f->uri, "type", f->type, "size", f->size >= 0 ? json_integer(f->size) : json_null());
 
         if (json_array_append_new(list, row) < 0 || json_array_append_new(m->items, content_link(f->uri, quote_path(f->path).text, f->type, f->size)) < 0)
                 return -ENOMEM;
@@ -378,6 +378,8 @@ static int add_files(struct making *m, struct buffer *lines)
         if (r == 0 && m->o->files_cut)
                 r = content_note(&m->notes, "Not all files of the workspace were looked at, they are too many or too deep: some that have changed may be missing here. "
                                              "list_files shows what is in a directory.");
+        if (r == 0 && m->o->files_unknown)
+                r = content_note(&m->notes, "Which files have changed is not known: the workspace could not be looked at.");
         return r == 0 ? set(m, "files", TAKE_PTR(list)) : r;
 }
 
@@ -420,8 +422,10 @@ static int add_facts(struct making *m)
         const json_t *kept = json_object_get(json_object_get(m->result, "state"), "kept");
         int r = 0;
 
-        r |= set(m, "truncated", json_boolean(m->cut || json_is_true(json_object_get(m->result, "truncated"))));
-        r |= set(m, "duration_ms", json_real(content_duration_ms(m->result)));
+        const json_t *truncated = json_object_get(m->result, "truncated");
+        double ms = content_duration_ms(m->result);
+        r |= set(m, "truncated", m->cut ? json_true() : json_is_boolean(truncated) ? json_boolean(json_is_true(truncated)) : json_null());
+        r |= set(m, "duration_ms", ms >= 0 ? json_real(ms) : json_null());
         r |= set(m, "session", string_or_null(m->o->session));
         r |= set(m, "run", json_string(m->run));
         r |= set(m, "state_kept", json_is_boolean(kept) ? json_boolean(json_is_true(kept)) : json_null());

@@ -60,9 +60,9 @@ int content_exit_status(const json_t *result)
 
 double content_duration_ms(const json_t *result)
 {
-        double ms = json_number_value(json_object_get(result, "duration_ms"));
+        const json_t *ms = json_object_get(result, "duration_ms");
 
-        return ms > 0 ? ms : 0;
+        return json_is_number(ms) && json_number_value(ms) >= 0 ? json_number_value(ms) : -1;
 }
 
 /* ---- sentences ---- */
@@ -142,6 +142,8 @@ static int add_ok(struct buffer *out, const json_t *result)
 {
         double ms = content_duration_ms(result);
 
+        if (ms < 0)
+                return buffer_add_string(out, "ok.");
         if (ms >= 1000)
                 return buffer_printf(out, "ok in %.1f s.", ms / 1000);
         return buffer_printf(out, "ok in %.*f ms.", ms < 10 ? 1 : 0, ms);

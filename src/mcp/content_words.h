@@ -14,7 +14,7 @@
 const char *content_kind(const json_t *result);
 /* The status of a command in a shell that lives on, which tells it as an error without a traceback. -1: that is not how it ended. */
 int content_exit_status(const json_t *result);
-/* 0 when it is not known. */
+/* -1 when it is not known. */
 double content_duration_ms(const json_t *result);
 
 /* How it ended: one line, without its end. 0, -ENOMEM or -EFBIG. */

@@ -50,12 +50,17 @@ static void test_files(void **state)
         _cleanup_json_ json_t *odd = make(result_with("ok", "", NULL), &o);
         assert_has(text_of(odd), " untrusted>\n- \"fine\" (application/octet-stream)\n- and 2 more\n");
         assert_int_equal(json_array_size(structured(odd, "files")), 1);
+        assert_true(json_is_null(json_object_get(json_array_get(structured(odd, "files"), 0), "size")));
         json_decref(o.files);
 
         o.files = NULL;
         _cleanup_json_ json_t *only = make(result_with("ok", "", NULL), &o);
         assert_has(text_of(only), " untrusted>\n2\n</files-");
         assert_lacks(text_of(only), "looked at");
+        o.files_unknown = true;
+        o.more_files = 0;
+        _cleanup_json_ json_t *unknown = make(result_with("ok", "", NULL), &o);
+        assert_has(text_of(unknown), "Which files have changed is not known");
         assert_true(json_is_true(json_object_get(json_object_get(json_array_get(json_object_get(odd, "content"), 0), "_meta"), "glovebox/untrusted")));
 }
 

@@ -77,9 +77,14 @@ static int sample_run(struct watcher *w, json_t **ret, gb_error *err)
         _cleanup_live_session_ struct live_session *s = session_of(r, run);
         if (!s && !has_ended(run))
                 return error_set(err, GB_E_CONFLICT, EAGAIN, "the run has not begun yet");
-        if (!s || stats_sample(s, run->id, &w->memory, ret, err) < 0)
-                return no_run(r, err);
-        return 0;
+        gb_error why = {0};
+        int e = s ? stats_sample(s, run->id, &w->memory, ret, &why) : -ESRCH;
+        if (e < 0 && s && why.code != GB_E_NOT_FOUND) {
+                if (err)
+                        *err = why;
+                return e;
+        }
+        return e < 0 ? no_run(r, err) : 0;
 }
 
 static int sample_all(struct watcher *w, json_t **ret, gb_error *err)
@@ -130,6 +135,7 @@ static void stream(struct watcher *w, json_t *first, uint64_t interval_usec)
 {
         _cleanup_json_ json_t *json = first;
         uint64_t next_usec = monotonic_usec();
+        gb_error err = {0};
 
         if (reply_stream_begin(w->request) < 0)
                 return;
@@ -140,10 +146,14 @@ static void stream(struct watcher *w, json_t *first, uint64_t interval_usec)
                 json = NULL;
                 /* Who is late does not catch up by hurrying. */
                 next_usec = MAX(next_usec + interval_usec, monotonic_usec());
-                if (!wait_until(w, next_usec) || w->sample(w, &json, NULL) < 0)
+                if (!wait_until(w, next_usec) || w->sample(w, &json, &err) < 0)
                         break;
         }
-        (void)reply_end(w->request);
+        /* Only what has ended ends the stream; what could not be read breaks it off. */
+        if (err.code == GB_E_NONE || err.code == GB_E_NOT_FOUND || err.code == GB_E_CONFLICT)
+                (void)reply_end(w->request);
+        else
+                reply_abort(w->request);
 }
 
 static void answer(struct watcher *w)

@@ -27,28 +27,44 @@ static int read_file(const char *directory, const char *name, char *buf, size_t 
         return fd < 0 ? -errno : file_read_at(fd, name, buf, size);
 }
 
-/* The number in a file of one word; UINT64_MAX for "max" and for what cannot be read. */
-static uint64_t read_number(const char *directory, const char *name)
+/* The number in a file of one word; UINT64_MAX for "max". A negative errno when it cannot be read. */
+static int read_number(const char *directory, const char *name, uint64_t *ret)
 {
         char text[64];
-        uint64_t n;
 
-        return read_file(directory, name, text, sizeof(text)) > 0 && parse_count(text, &n) == 0 ? n : UINT64_MAX;
+        int r = read_file(directory, name, text, sizeof(text));
+        if (r < 0)
+                return r;
+        if (strcmp(text, "max") == 0) {
+                *ret = UINT64_MAX;
+                return 0;
+        }
+        return parse_count(text, ret) < 0 ? -EBADMSG : 0;
+}
+
+/* Whether the next look may succeed. A file that is not there, or closed to us, limits nothing. */
+static bool passes(int r)
+{
+        return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
 
 /* A line "name value" of a file of such lines. */
-static uint64_t read_line(const char *text, const char *name)
+static int read_line(const char *text, const char *name, uint64_t *ret)
 {
         size_t n = strlen(name);
 
         for (const char *line = text; line; line = strchr(line, '\n')) {
                 line += *line == '\n';
-                if (strncmp(line, name, n) == 0 && (line[n] == ' ' || line[n] == ':'))
-                        return strtoull(line + n + 1, NULL, 10);
+                if (strncmp(line, name, n) == 0 && (line[n] == ' ' || line[n] == ':')) {
+                        char *end;
+                        errno = 0;
+                        *ret = strtoull(line + n + 1, &end, 10);
+                        return end == line + n + 1 || errno != 0 ? -EBADMSG : 0;
+                }
                 if (*line == '\0')
                         break;
         }
-        return 0;
+        return -ENOENT;
 }
 
 /* ---- which groups ---- */
@@ -65,8 +81,10 @@ static void add_groups(struct host_memory *m, const char *mount, const char *pat
         }
         while (m->n_groups < CGROUP_LEVELS_MAX) {
                 const char *limit = m->unified ? "memory.max" : "memory.limit_in_bytes";
-                uint64_t n = read_number(at, limit);
-                if (n < NO_LIMIT_BYTES && (m->groups[m->n_groups] = strdup(at)))
+                uint64_t n;
+                int r = read_number(at, limit, &n);
+                /* One whose limit cannot be read now may have one. */
+                if (((r == 0 && n < NO_LIMIT_BYTES) || passes(r)) && (m->groups[m->n_groups] = strdup(at)))
                         m->n_groups++;
                 char *slash = strrchr(at, '/');
                 if (!slash || (size_t)(slash - at) < base)
@@ -126,31 +144,47 @@ void host_memory_done(struct host_memory *m)
 
 /* ---- how much ---- */
 
-static uint64_t group_room(const struct host_memory *m, const char *group)
+/* UINT64_MAX: it has no limit, or is gone. Negative: it could not be looked at now. */
+static int group_room(const struct host_memory *m, const char *group, uint64_t *ret)
 {
-        uint64_t limit = read_number(group, m->unified ? "memory.max" : "memory.limit_in_bytes");
-        uint64_t used = read_number(group, m->unified ? "memory.current" : "memory.usage_in_bytes");
+        uint64_t limit = 0, used = 0, cache = 0;
         char text[STAT_BYTES_MAX];
 
-        if (limit >= NO_LIMIT_BYTES || used == UINT64_MAX)
-                return UINT64_MAX;
-        if (read_file(group, "memory.stat", text, sizeof(text)) > 0)
-                used -= MIN(used, read_line(text, m->unified ? "inactive_file" : "total_inactive_file"));
-        return limit > used ? limit - used : 0;
+        *ret = UINT64_MAX;
+        int r = read_number(group, m->unified ? "memory.max" : "memory.limit_in_bytes", &limit);
+        if (r == 0 && limit >= NO_LIMIT_BYTES)
+                return 0;
+        if (r == 0)
+                r = read_number(group, m->unified ? "memory.current" : "memory.usage_in_bytes", &used);
+        if (r < 0)
+                return passes(r) ? r : 0;
+        /* Without it there seems to be less room than there is. */
+        if (read_file(group, "memory.stat", text, sizeof(text)) > 0 && read_line(text, m->unified ? "inactive_file" : "total_inactive_file", &cache) == 0)
+                used -= MIN(used, cache);
+        *ret = limit > used ? limit - used : 0;
+        return 0;
 }
 
-static uint64_t look(const struct host_memory *m)
+static int look(const struct host_memory *m, uint64_t *ret)
 {
         char text[STAT_BYTES_MAX];
         uint64_t least = UINT64_MAX;
 
-        if (read_file("/proc", "meminfo", text, sizeof(text)) > 0 && strstr(text, "MemAvailable:"))
-                least = read_line(text, "MemAvailable") * KIB;
+        int r = read_file("/proc", "meminfo", text, sizeof(text));
+        if (r >= 0)
+                r = read_line(text, "MemAvailable", &least);
+        least = r == 0 ? least * KIB : UINT64_MAX;
+        if (passes(r))
+                return r;
         for (unsigned i = 0; i < m->n_groups; i++) {
-                uint64_t room = group_room(m, m->groups[i]);
+                uint64_t room;
+                r = group_room(m, m->groups[i], &room);
+                if (r < 0)
+                        return r;
                 least = MIN(least, room);
         }
-        return least;
+        *ret = least;
+        return 0;
 }
 
 uint64_t host_memory_available(struct host_memory *m)
@@ -159,7 +193,9 @@ uint64_t host_memory_available(struct host_memory *m)
 
         pthread_mutex_lock(&m->lock);
         if (m->looked_usec == 0 || now - m->looked_usec >= HOST_MEMORY_USEC) {
-                m->available_bytes = look(m);
+                /* A look that fails (there are no descriptors, say) is no sign of room: what was seen before counts. */
+                if (look(m, &m->available_bytes) < 0 && m->looked_usec == 0)
+                        m->available_bytes = UINT64_MAX;
                 m->looked_usec = now;
         }
         uint64_t available = m->available_bytes;

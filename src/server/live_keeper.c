@@ -184,6 +184,7 @@ void live_end_later(struct live_run *r, const struct journal_end *end)
         if (!e)
                 return;
         memcpy(e->run, r->id, sizeof(e->run));
+        e->ran = end->verdict;
         e->end = (struct journal_end){
                 .verdict = copy(end->verdict), .event = copy(end->event), .result = copy(end->result), .peaks = copy(end->peaks),
                 .controls = copy(end->controls), .more = copy(end->more), .t_usec = end->t_usec,
@@ -206,7 +207,9 @@ static void write_later(struct live *l)
                 todo = e->next;
                 gb_error err = {0};
                 struct journal_end end = e->end;
-                if (!end.event)
+                if (!end.event && e->ran)
+                        end = (struct journal_end){.verdict = "lost", .event = RUN_LOST, .result = RUN_LOST};
+                else if (!end.event)
                         end = (struct journal_end){.event = RUN_NO_MEMORY, .result = RUN_NO_MEMORY};
                 if (journal_run_end(l->server->journal, e->run, &end, &err) == 0 || err.code == GB_E_NOT_FOUND) {
                         later_free(e);

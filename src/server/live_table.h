@@ -25,6 +25,7 @@ struct live_watch {
 struct live_later {
         char run[JOURNAL_ID_MAX];
         struct journal_end end; /* its texts are owned */
+        bool ran;               /* it had a verdict */
         struct live_later *next;
 };
 

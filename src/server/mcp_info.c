@@ -140,6 +140,7 @@ static int set_files(json_t *o, struct live_session *s, json_t *notes, bool *ret
                 r |= note(notes, "Not all files of the workspace were looked at, they are too many or too deep: these need not be the newest. "
                                  "list_files shows what is in a directory.");
 
+        *ret_cut |= !list;
         r |= json_object_set_new(o, "files", list ? list : json_array());
         r |= json_object_set_new(o, "files_more", json_integer((json_int_t)MIN(more, (uint64_t)INT64_MAX)));
         return r;

@@ -269,6 +269,7 @@ static int tell_result(struct mcp_call *c, const char *session, const char *id, 
                 mcp_session_touched(c, s);
                 told.session = session;
                 told.files = files = mcp_changed_files(s, since, MCP_FILES_MAX, &told.more_files, &told.files_cut);
+                told.files_unknown = !files;
         }
         *ret = content_of_run(result, &told);
         return *ret ? 0 : mcp_out_of_memory(err);

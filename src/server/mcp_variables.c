@@ -75,7 +75,7 @@ static const char *take_context(struct live_session *s, struct context **ret)
         if (!id[0])
                 return note_none;
         if (live_context_get(s, id, NULL, true, &context, &err) < 0)
-                return err.code == GB_E_CONFLICT ? note_busy : note_none;
+                return err.code == GB_E_CONFLICT ? note_busy : err.code == GB_E_NOT_FOUND ? note_none : note_bad;
         context_info_get(context, &info);
         if (info.alive) {
                 *ret = context;

@@ -135,8 +135,10 @@ static int look_at(struct walk *w, const char *dir, bool first, gb_error *err)
         gb_error why = {0};
 
         int r = files_list_page(w->files, dir, NULL, MCP_WALK_ENTRIES_MAX - w->entries, &l, &why);
-        if (r < 0 && !first && is_local_matter(&why))
+        if (r < 0 && !first && is_local_matter(&why)) {
+                w->out->cut |= why.code != GB_E_NOT_FOUND; /* something may be in it */
                 return 0;
+        }
         if (r < 0) {
                 if (err)
                         *err = why;

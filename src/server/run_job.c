@@ -32,6 +32,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* A record of the audit that lacks findings or the network, for which there was no memory. */
+#define AUDIT_INCOMPLETE "{\"incomplete\":true}"
+
 void run_order_done(struct run_order *o)
 {
         free(o->args);
@@ -172,23 +175,30 @@ static void note(struct run_job *job, enum journal_kind kind, uint64_t t_usec, c
         live_run_cancel(job->run, true);
 }
 
-static void note_json(struct run_job *job, enum journal_kind kind, uint64_t t_usec, json_t *value)
+static void lack_memory(struct run_job *job)
 {
-        _cleanup_json_ json_t *owned = value;
-        _cleanup_free_ char *text = json_print(owned, 0);
-
-        if (text) {
-                note(job, kind, t_usec, text, strlen(text));
-                return;
-        }
         job->is_unkept = true;
         error_set(&job->unkept, GB_E_INTERNAL, ENOMEM, "out of memory");
         live_run_cancel(job->run, true);
 }
 
+static void note_json(struct run_job *job, enum journal_kind kind, uint64_t t_usec, json_t *value)
+{
+        _cleanup_json_ json_t *owned = value;
+        _cleanup_free_ char *text = json_print(owned, 0);
+
+        if (text)
+                note(job, kind, t_usec, text, strlen(text));
+        else
+                lack_memory(job);
+}
+
 static void on_started(void *data, uint64_t t_usec)
 {
-        note(data, JOURNAL_STARTED, t_usec, NULL, 0);
+        struct run_job *job = data;
+
+        job->started = true;
+        note(job, JOURNAL_STARTED, t_usec, NULL, 0);
 }
 
 static void note_output(struct run_job *job, enum run_stream stream, const struct buffer *bytes)
@@ -205,13 +215,10 @@ static void on_output(void *data, enum run_stream stream, const void *bytes, siz
         atomic_fetch_add(&job->session->output_bytes, size);
         job->last_usec[stream] = t_usec;
         buffer_init(&whole, size + UTF8_SEQUENCE_MAX);
-        if (utf8_splitter_add(&job->splitters[stream], &whole, bytes, size) < 0) {
-                job->is_unkept = true;
-                error_set(&job->unkept, GB_E_INTERNAL, ENOMEM, "out of memory");
-                live_run_cancel(job->run, true);
-                return;
-        }
-        note_output(job, stream, &whole);
+        if (utf8_splitter_add(&job->splitters[stream], &whole, bytes, size) < 0)
+                lack_memory(job);
+        else
+                note_output(job, stream, &whole);
 }
 
 /* What was held back of the output, because a character might have followed. */
@@ -220,7 +227,9 @@ static void flush(struct run_job *job)
         for (enum run_stream stream = RUN_STDOUT; stream <= RUN_STDERR; stream++) {
                 _cleanup_buffer_ struct buffer rest;
                 buffer_init(&rest, UTF8_SEQUENCE_MAX);
-                if (utf8_splitter_flush(&job->splitters[stream], &rest) == 0)
+                if (utf8_splitter_flush(&job->splitters[stream], &rest) < 0)
+                        lack_memory(job);
+                else
                         note_output(job, stream, &rest);
         }
 }
@@ -256,6 +265,19 @@ static int write_end(struct run_job *job, const struct journal_end *end, gb_erro
         log_error("journal", "the end of run %s cannot be written yet: %s", job->run->id, err ? err->message : "");
         live_end_later(job->run, end);
         return r;
+}
+
+/* It ran, and its outcome is not known. */
+static void end_lost(struct run_job *job, const gb_error *why)
+{
+        struct journal_end end = {.verdict = verdict_name(VERDICT_LOST), .event = RUN_LOST, .result = RUN_LOST};
+        gb_error err = {0};
+
+        job->error = *why;
+        job->error.code = GB_E_LOST;
+        job->status = why->errnum > 0 ? -why->errnum : -EINVAL;
+        (void)write_end(job, &end, &err);
+        metrics_run(job->server->metrics, end.verdict, 0);
 }
 
 /* Nothing was run. */
@@ -318,32 +340,35 @@ static void let_go(struct run_job *job, struct result *result)
 }
 
 /* What the audit has of the guard: which rules found something, where, and how many secrets were taken out. */
-static void audit_guard(json_t *o, const struct result *result)
+static int audit_guard(json_t *o, const struct result *result)
 {
         const struct guard_findings *f = result->findings;
         _cleanup_json_ json_t *list = json_array();
+        int r = 0;
 
         if (!f && result->scrubbed.total == 0)
-                return;
+                return 0;
         for (size_t i = 0; f && i < MIN(f->n, (size_t)AUDIT_FINDINGS_MAX); i++) {
                 const struct guard_finding *row = &f->rows[i];
-                (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "rule", row->rule, "set", row->set, "action", guard_action_name(row->action),
-                                                            "line", row->line > 0 ? json_integer(row->line) : json_null(), "column",
-                                                            row->line > 0 ? json_integer(row->column) : json_null()));
+                r |= json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "rule", row->rule, "set", row->set, "action", guard_action_name(row->action),
+                                                           "line", row->line > 0 ? json_integer(row->line) : json_null(), "column",
+                                                           row->line > 0 ? json_integer(row->column) : json_null()));
         }
-        (void)json_object_set(o, "findings", list);
-        (void)json_object_set_new(o, "scrubbed", json_integer((json_int_t)result->scrubbed.total));
+        r |= json_object_set(o, "findings", list);
+        r |= json_object_set_new(o, "scrubbed", json_integer((json_int_t)result->scrubbed.total));
+        return r;
 }
 
-/* What the audit has of a run besides; NULL: nothing. */
-static char *audit_more(const struct result *result)
+/* What the audit has of a run besides; *ret NULL: nothing. -ENOMEM: there was something. */
+static int audit_more(const struct result *result, char **ret)
 {
         _cleanup_json_ json_t *o = json_object();
+        int r = audit_guard(o, result);
 
-        audit_guard(o, result);
         if (network_ledger_says(result->network))
-                (void)json_object_set_new(o, "network", network_ledger_to_json(result->network, AUDIT_HOSTS_MAX));
-        return json_object_size(o) > 0 ? dump(o) : NULL;
+                r |= json_object_set_new(o, "network", network_ledger_to_json(result->network, AUDIT_HOSTS_MAX));
+        *ret = r == 0 && json_object_size(o) > 0 ? dump(o) : NULL;
+        return !o || r != 0 || (json_object_size(o) > 0 && !*ret) ? -ENOMEM : 0;
 }
 
 static void count_guard(struct metrics *m, const struct result *result)
@@ -362,17 +387,18 @@ static void end_result(struct run_job *job, struct result *result)
         let_go(job, result);
         whole = make_result(job, result, &record);
         _cleanup_free_ char *text = dump(record), *peaks = dump(json_object_get(record, "peaks")), *controls = dump(json_object_get(record, "controls"));
-        _cleanup_free_ char *more = audit_more(result);
+        _cleanup_free_ char *more = NULL;
+        bool incomplete = audit_more(result, &more) < 0;
         leave(job); /* first: when somebody hears of the end, nothing of it lives */
         if (!text) {
                 gb_error err;
                 error_set(&err, GB_E_LOST, ENOMEM, "the run has ended, and there was no memory for its result");
-                end_failed(job, &err);
+                end_lost(job, &err);
                 return;
         }
         struct journal_end end = {
                 .verdict = verdict_name(result->verdict.kind), .event = text, .result = text, .peaks = peaks, .controls = controls,
-                .more = more, .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
+                .more = incomplete ? AUDIT_INCOMPLETE : more, .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
         };
         job->status = write_end(job, &end, &job->error);
         /* It was run: who is told to try again, and gets his key back, would run it twice. */
@@ -484,5 +510,8 @@ void run_job_fail(struct run_job *job, const gb_error *err)
                 error_set(&why, GB_E_INTERNAL, EIO, "the run could not be begun");
         scrubbing_error(job->server->scrubbing, job->session ? living_secrets_scrub(job->session->secrets) : NULL, &why);
         leave(job);
-        end_failed(job, &why);
+        if (job->started)
+                end_lost(job, &why);
+        else
+                end_failed(job, &why);
 }

@@ -45,12 +45,13 @@ struct run_job {
         /* While it runs */
         struct utf8_splitter splitters[2];
         uint64_t last_usec[2];
+        bool started;   /* code of its runs, or has run */
         bool is_unkept; /* the journal did not take something: it is lost */
         gb_error unkept;
 
         /* The end: what a waiting client is told */
         json_t *result; /* whole; NULL: there is none, or nobody waits */
-        int status;     /* 0, or a negative errno with the error: nothing was run, or it is not written */
+        int status;     /* 0, or a negative errno with the error: nothing was run, it is lost, or it is not written */
         gb_error error;
 };
 

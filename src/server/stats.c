@@ -22,17 +22,20 @@
 
 /* ---- the process ---- */
 
-static uint64_t count_descriptors(void)
+static bool count_descriptors(uint64_t *ret)
 {
         DIR *dir = opendir("/proc/self/fd");
         uint64_t n = 0;
 
         if (!dir)
-                return 0;
+                return false;
+        errno = 0;
         while (readdir(dir))
                 n++;
+        bool whole = errno == 0 && n >= 3;
         closedir(dir);
-        return n > 3 ? n - 3 : 0; /* ".", "..", and its own */
+        *ret = whole ? n - 3 : 0; /* ".", "..", and its own */
+        return whole;
 }
 
 void process_numbers(struct process_numbers *ret)
@@ -41,15 +44,12 @@ void process_numbers(struct process_numbers *ret)
         unsigned long long size = 0, resident = 0;
         char text[128];
 
-        int n = file_read_at(AT_FDCWD, "/proc/self/statm", text, sizeof(text));
-        if (n > 0 && sscanf(text, "%llu %llu", &size, &resident) != 2)
-                resident = 0;
-        getrusage(RUSAGE_SELF, &usage);
-        *ret = (struct process_numbers){
-                .resident_bytes = resident * (uint64_t)sysconf(_SC_PAGESIZE),
-                .cpu_usec = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec),
-                .descriptors = count_descriptors(),
-        };
+        *ret = (struct process_numbers){0};
+        ret->resident_known = file_read_at(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) > 0 && sscanf(text, "%llu %llu", &size, &resident) == 2;
+        ret->resident_bytes = resident * (uint64_t)sysconf(_SC_PAGESIZE);
+        ret->cpu_known = getrusage(RUSAGE_SELF, &usage) == 0;
+        ret->cpu_usec = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+        ret->descriptors_known = count_descriptors(&ret->descriptors);
 }
 
 /* ---- memory of a stream ---- */
@@ -112,14 +112,22 @@ static uint64_t grown(uint64_t now, uint64_t before)
         return now > before ? now - before : 0;
 }
 
-/* What is not counted on this host is null: nobody mistakes it for nothing. */
+static json_t *number_or_null(bool known, uint64_t n)
+{
+        return known ? json_number(n) : json_null();
+}
+
+/* What is not counted on this host, or could not be read (u NULL), is null: nobody mistakes it for nothing. */
 static json_t *sample_to_json(struct live_session *s, const char *run, const struct box_usage *u, const struct stats_last *now, const struct stats_last *before)
 {
+        static const struct box_usage unknown;
+        bool read = u;
         const struct policy *p = s->policy;
         uint64_t usec = before ? grown(now->at_usec, before->at_usec) : 0;
         unsigned active;
         uint64_t total;
 
+        u = u ? u : &unknown;
         pthread_mutex_lock(&s->lock);
         active = s->runs_active;
         total = s->runs_total;
@@ -128,26 +136,34 @@ static json_t *sample_to_json(struct live_session *s, const char *run, const str
         json_t *rate = usec > 0 ? json_rate((double)grown(now->output_bytes, before->output_bytes) * 1e6 / (double)usec) : json_null();
         return json_pack("{s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:o, s:o}, s:{s:i, s:o}}",
                          "time", time_to_json(wall_usec()), "session", s->one_shot ? json_null() : id_or_null(s->id), "run", id_or_null(run),
-                         "cpu", "usec", u->cpu_known ? json_number(u->cpu_usec) : json_null(), "percent", percent, "limit_milli", json_number(p->cpu_milli),
-                         "memory", "bytes", u->memory_known ? json_number(u->memory_bytes) : json_null(), "peak_bytes", u->memory_known ? json_number(u->memory_peak_bytes) : json_null(),
+                         "cpu", "usec", number_or_null(u->cpu_known, u->cpu_usec), "percent", percent, "limit_milli", json_number(p->cpu_milli),
+                         "memory", "bytes", number_or_null(u->memory_known, u->memory_bytes), "peak_bytes", number_or_null(u->memory_known, u->memory_peak_bytes),
                          "limit_bytes", json_number(p->mem_limit_bytes),
-                         "pids", "current", u->pids_known ? json_number(u->pids) : json_null(), "peak", u->pids_known ? json_number(u->pids_peak) : json_null(),
+                         "pids", "current", number_or_null(u->pids_known, u->pids), "peak", number_or_null(u->pids_known, u->pids_peak),
                          "limit", json_number(p->pids_limit),
-                         "disk", "bytes", json_number(u->disk_bytes), "inodes", json_number(u->inodes), "limit_bytes", json_number(p->disk_limit_bytes),
+                         "disk", "bytes", number_or_null(read, u->disk_bytes), "inodes", number_or_null(read, u->inodes), "limit_bytes", json_number(p->disk_limit_bytes),
                          "limit_inodes", json_number(p->inode_limit),
-                         "io", "read_bytes", u->io_known ? json_number(u->io_read_bytes) : json_null(), "write_bytes", u->io_known ? json_number(u->io_write_bytes) : json_null(),
+                         "io", "read_bytes", number_or_null(u->io_known, u->io_read_bytes), "write_bytes", number_or_null(u->io_known, u->io_write_bytes),
                          "output", "bytes", json_number(now->output_bytes), "bytes_per_second", rate,
                          "runs", "active", (int)active, "total", json_number(total));
 }
 
+/* GB_E_NOT_FOUND: the session has ended. What cannot be read of one that lives is another error. */
 static int sample(struct live_session *s, const char *run, const struct stats_memory *m, struct stats_last *ret_last, json_t **ret, gb_error *err)
 {
         struct box_usage usage = {0};
+        gb_error why = {0};
 
         if (atomic_load(&s->ended) || !s->session)
                 return error_set(err, GB_E_NOT_FOUND, ESRCH, "the session has ended");
-        if (session_sample(s->session, &usage, err) < 0)
+        int r = session_sample(s->session, &usage, &why);
+        if (r < 0 && (why.code == GB_E_LOST || why.code == GB_E_NOT_FOUND))
                 return error_set(err, GB_E_NOT_FOUND, ESRCH, "the session has ended by itself");
+        if (r < 0) {
+                if (err)
+                        *err = why;
+                return r;
+        }
         *ret_last = (struct stats_last){.at_usec = monotonic_usec(), .cpu_usec = usage.cpu_usec, .output_bytes = atomic_load(&s->output_bytes)};
         snprintf(ret_last->id, sizeof(ret_last->id), "%s", s->id);
         *ret = sample_to_json(s, run, &usage, ret_last, remembered(m, s->id));
@@ -185,8 +201,8 @@ static json_t *server_to_json(struct server *server, const char *tenant, bool wh
                          "sessions", json_number(counts.sessions), "runs", json_number(counts.runs), "memory_limit_bytes", json_number(counts.memory_bytes),
                          "connections", whole ? json_integer(metrics_get(server->metrics, METRICS_CONNECTIONS)) : json_null(),
                          "threads", whole ? json_number(workers.threads) : json_null(),
-                         "memory_bytes", whole ? json_number(p.resident_bytes) : json_null(),
-                         "descriptors", whole ? json_number(p.descriptors) : json_null());
+                         "memory_bytes", number_or_null(p.resident_known, p.resident_bytes),
+                         "descriptors", number_or_null(p.descriptors_known, p.descriptors));
 }
 
 struct session_list {
@@ -199,6 +215,22 @@ static void session_list_done(struct session_list *l)
         for (size_t i = 0; i < l->n; i++)
                 live_session_put(l->sessions[i]);
         free(l->sessions);
+}
+
+/* 1: last has been filled in. 0: it has just ended, or nothing could be read of it, which its sample says. */
+static int add_sample(json_t *samples, struct live_session *s, const char *run, const struct stats_memory *m, struct stats_last *last)
+{
+        gb_error why = {0};
+        json_t *json = NULL;
+
+        int r = sample(s, run, m, last, &json, &why);
+        if (r < 0 && why.code == GB_E_NOT_FOUND)
+                return 0;
+        if (r < 0) {
+                *last = (struct stats_last){.at_usec = monotonic_usec(), .output_bytes = atomic_load(&s->output_bytes)};
+                json = sample_to_json(s, run, NULL, last, NULL);
+        }
+        return json_array_append_new(samples, json) < 0 ? -ENOMEM : r == 0;
 }
 
 int stats_sample_all(struct server *server, const char *tenant, bool whole, struct stats_memory *m, json_t **ret, gb_error *err)
@@ -216,12 +248,12 @@ int stats_sample_all(struct server *server, const char *tenant, bool whole, stru
         for (size_t i = 0; i < list.n; i++) {
                 struct live_session *s = list.sessions[i];
                 _cleanup_live_run_ struct live_run *run = s->one_shot ? live_run_of(server->live, s) : NULL;
-                json_t *json = NULL;
                 if (s->one_shot && !run)
                         continue;
-                if (sample(s, run ? run->id : NULL, m, &last[n], &json, NULL) < 0)
-                        continue; /* it has just ended */
-                n += json_array_append_new(samples, json) == 0;
+                int added = add_sample(samples, s, run ? run->id : NULL, m, &last[n]);
+                if (added < 0)
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+                n += (size_t)added;
         }
         remember(m, TAKE_PTR(last), n);
         *ret = json_pack("{s:o, s:O}", "server", server_to_json(server, tenant, whole), "samples", samples);

@@ -13,9 +13,9 @@
 
 struct process_numbers {
         uint64_t resident_bytes, cpu_usec, descriptors;
+        bool resident_known, cpu_known, descriptors_known; /* those that are not could not be read */
 };
 
-/* What cannot be read is 0. */
 void process_numbers(struct process_numbers *ret);
 
 /* ---- sessions and runs ---- */

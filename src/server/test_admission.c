@@ -2,6 +2,7 @@
 #include "server/admission.h"
 
 #include "base/limits.h"
+#include "server/host_memory.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 
 static struct server_config config(uint64_t tenant_sessions, uint64_t all_sessions, uint64_t memory)
@@ -94,6 +96,25 @@ static void test_memory(void **state)
         admission_free(a);
 }
 
+/* Without descriptors nobody can tell how much memory there is: that is not "any amount". */
+static void test_memory_not_seen(void **state)
+{
+        struct host_memory m;
+        struct rlimit before;
+
+        host_memory_init(&m);
+        uint64_t seen = host_memory_available(&m);
+        assert_true(seen > 0 && seen < UINT64_MAX);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        m.looked_usec = 1; /* long ago */
+        uint64_t again = host_memory_available(&m);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(again, seen);
+        host_memory_done(&m);
+}
+
 static void test_closed(void **state)
 {
         struct server_config c = config(10, 10, UINT64_MAX);
@@ -163,6 +184,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_quotas),
                 cmocka_unit_test(test_memory),
+                cmocka_unit_test(test_memory_not_seen),
                 cmocka_unit_test(test_closed),
                 cmocka_unit_test(test_threads),
         };

@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/fd.h"
 #include "server/json_scan.h"
+#include "server/live.h"
 #include "server/loop.h"
 #include "server/test_fixture.h"
 
@@ -176,10 +177,26 @@ static void test_scan(void **state)
         assert_int_equal(err.code, GB_E_USAGE);
 }
 
+/* What is written when there is no memory to make it. */
+static void test_fixed_ends(void **state)
+{
+        static const char *const unknown[] = {"exit_code", "signal", "duration_ms", "cpu_ms", "setup_ms", "truncated", "peaks", "limits"};
+        json_t *lost = json_loads(RUN_LOST, JSON_REJECT_DUPLICATES, NULL), *failed = json_loads(RUN_NO_MEMORY, JSON_REJECT_DUPLICATES, NULL);
+        const json_t *verdict = json_object_get(lost, "verdict");
+
+        assert_string_equal(json_string_value(json_object_get(verdict, "kind")), "lost");
+        for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+                assert_true(json_is_null(json_object_get(lost, unknown[i])));
+        assert_null(json_object_get(failed, "verdict"));
+        assert_string_equal(json_string_value(json_object_get(json_object_get(failed, "error"), "code")), "internal");
+        json_decref(lost);
+        json_decref(failed);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = {TEST(test_types), TEST(test_refused), TEST(test_bombs), TEST(test_scan)};
+        const struct CMUnitTest tests[] = {TEST(test_types), TEST(test_refused), TEST(test_bombs), TEST(test_scan), cmocka_unit_test(test_fixed_ends)};
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

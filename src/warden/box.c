@@ -11,9 +11,11 @@
 #include "base/message.h"
 #include "kernel/sys.h"
 #include "runner/runner.h"
+#include "warden/children.h"
 #include "warden/inside.h"
 #include "warden/loop.h"
 #include "warden/session.h"
+#include "warden/setup.h"
 #include "warden/template.h"
 
 #include <errno.h>
@@ -65,31 +67,21 @@ void box_for_each(void (*visit)(struct box *b, void *data), void *data)
 void box_init(struct box *b)
 {
         *b = (struct box){
-                .setup_pidfd = -1, .init_pidfd = -1, .program_pidfd = -1, .foreman_pidfd = -1, .socket = -1, .proc = -1, .ruleset = -1, .workspace = -1,
+                .setup = CHILD_NONE, .init = CHILD_NONE, .program = CHILD_NONE, .foreman = CHILD_NONE, .socket = -1, .proc = -1, .ruleset = -1,
+                .workspace = -1,
         };
         memset(b->cgroup_parents, -1, sizeof(b->cgroup_parents));
         memset(b->namespaces, -1, sizeof(b->namespaces));
 }
 
-/* Waits for a child that was killed. */
-static void reap(int pidfd)
+/* The end of an init waits for the last process of its pid namespace to be reaped, and nobody may have claimed that. */
+static void reap_init(struct box *b)
 {
-        siginfo_t info;
+        struct pollfd end = {.fd = b->init.pidfd, .events = POLLIN};
+        uint64_t give_up = monotonic_usec() + REAP_TIMEOUT_USEC; /* box_done() gives the claim back then */
 
-        while (pidfd >= 0 && waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR)
-                ;
-}
-
-/* The end of an init waits for the last process of its pid namespace to be reaped, and some are children of ours that
- * nobody keeps a descriptor of. */
-static void reap_init(const struct box *b)
-{
-        siginfo_t info = {0};
-        struct pollfd end = {.fd = b->init_pidfd, .events = POLLIN};
-        uint64_t give_up = monotonic_usec() + REAP_TIMEOUT_USEC; /* then it is a stray itself, and nobody waits for it */
-
-        while (monotonic_usec() < give_up && b->init_pidfd >= 0 && waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | __WALL) == 0 && info.si_pid == 0) {
-                session_reap_strays();
+        while (child_exists(&b->init) && !child_reap(&b->init, WNOHANG, NULL, NULL) && monotonic_usec() < give_up) {
+                children_reap_unclaimed();
                 if (b->template)
                         template_pump(b->template); /* a child may have been forked into it just now */
                 (void)poll(&end, 1, REAP_ROUND_MSEC);
@@ -120,10 +112,10 @@ void box_done(struct box *b)
                 cgroup_box_remove(&b->cgroup, REMOVE_TIMEOUT_USEC);
         b->has_cgroup = false;
         reap_init(b);
-        b->setup_pidfd = loop_close(b->setup_pidfd);
-        b->init_pidfd = loop_close(b->init_pidfd);
-        b->program_pidfd = loop_close(b->program_pidfd);
-        b->foreman_pidfd = safe_close(b->foreman_pidfd);
+        child_release(&b->setup);
+        child_release(&b->init);
+        child_release(&b->program);
+        child_release(&b->foreman);
         b->socket = loop_close(b->socket);
         b->proc = safe_close(b->proc);
         b->ruleset = safe_close(b->ruleset);
@@ -134,9 +126,6 @@ void box_done(struct box *b)
                 safe_close(b->watch[--b->n_watch]);
         for (int i = 0; i < CGROUP_KIND_COUNT; i++)
                 b->cgroup_parents[i] = safe_close(b->cgroup_parents[i]);
-        session_keep_pid(&b->setup_pid, 0);
-        session_keep_pid(&b->init_pid, 0);
-        session_keep_pid(&b->program_pid, 0);
         b->state = BOX_NONE;
         if (b >= boxes && b < boxes + BOXES_MAX)
                 lowest = MIN(lowest, (size_t)(b - boxes));
@@ -162,27 +151,44 @@ static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
                 b->namespaces[i] = TAKE_FD(fds[n]);
 }
 
+/* A process of the box that its maker hands over. Whatever the maker says is true; but the process may be dead. */
+static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
+{
+        if (child_exists(c) || n_fds != 1)
+                return false;
+        if (child_claim(c, &fds[0]) == 0)
+                return true;
+        b->failed = true;
+        error_set(&b->error, GB_E_INTERNAL, ECHILD, "the box could not be built: a process of it was killed (out of memory?)");
+        return false;
+}
+
+/* The process that waits to become the program. In a session it is not wanted, and may have ended by itself already. */
+static void take_program(struct box *b, int *pidfd)
+{
+        if (child_claim(&b->program, pidfd) == 0) {
+                loop_watch(b->program.pidfd, LOOP_BOX_END, b);
+                setup_say_claimed(b->socket);
+                return;
+        }
+        b->program_ended = true;
+        if (!b->session && b->state != BOX_SHELL)
+                child_kill(&b->setup); /* it waits for a claim that cannot come */
+}
+
 static void take_frame(struct box *b, const struct setup_frame *frame, int *fds, int n_fds)
 {
         switch (frame->kind) {
         case SETUP_INIT:
-                if (b->init_pidfd >= 0 || n_fds < 1)
-                        return;
-                b->init_pidfd = TAKE_FD(fds[0]);
-                session_keep_pid(&b->init_pid, inside_pid(b->init_pidfd));
-                if (b->session)
-                        loop_watch(b->init_pidfd, LOOP_BOX_END, b);
+                if (take_child(b, &b->init, fds, n_fds) && b->session)
+                        loop_watch(b->init.pidfd, LOOP_BOX_END, b);
                 return;
         case SETUP_PROGRAM:
-                if (b->program_pidfd >= 0 || n_fds != 1 || frame->value <= 1)
-                        return;
-                b->program_pidfd = TAKE_FD(fds[0]);
-                session_keep_pid(&b->program_pid, (pid_t)frame->value);
-                loop_watch(b->program_pidfd, LOOP_BOX_END, b);
+                if (!child_exists(&b->program) && n_fds == 1)
+                        take_program(b, &fds[0]);
                 return;
         case SETUP_FOREMAN:
-                if (b->foreman_pidfd < 0 && n_fds == 1)
-                        b->foreman_pidfd = TAKE_FD(fds[0]);
+                (void)take_child(b, &b->foreman, fds, n_fds);
                 return;
         case SETUP_BUILT:
                 take_built(b, frame->value, fds, n_fds);
@@ -218,12 +224,8 @@ static void on_built(struct box *b)
 /* The program that waited in a shell is not needed in a session. It ends by itself, too. */
 static void drop_program(struct box *b)
 {
-        if (b->program_pidfd < 0)
-                return;
-        sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
-        reap(b->program_pidfd);
-        b->program_pidfd = loop_close(b->program_pidfd);
-        session_keep_pid(&b->program_pid, 0);
+        child_kill(&b->program);
+        (void)child_reap(&b->program, 0, NULL, NULL);
 }
 
 void box_on_frame(struct box *b)
@@ -231,7 +233,7 @@ void box_on_frame(struct box *b)
         struct setup_frame frame = {0};
         int fds[BOX_FDS_MAX], n_fds;
 
-        ssize_t n = message_receive(b->socket, MSG_DONTWAIT, &frame, sizeof(frame), fds, &n_fds);
+        ssize_t n = setup_frame_receive(b->socket, &frame, fds, &n_fds);
         if (n == -EAGAIN || n == -EMSGSIZE)
                 return;
         if (n == (ssize_t)sizeof(frame))
@@ -240,7 +242,7 @@ void box_on_frame(struct box *b)
                 safe_close(fds[i]);
         if (n <= 0)
                 b->socket = loop_close(b->socket); /* the program was executed, or all who could speak are dead */
-        if (b->state == BOX_BUILDING && b->program_pidfd >= 0 && b->started_usec > 0)
+        if (b->state == BOX_BUILDING && child_exists(&b->program) && b->started_usec > 0)
                 b->state = BOX_RUNNING;
         b->executed = b->executed || (n <= 0 && b->state == BOX_RUNNING && !b->failed);
         if (n <= 0 && b->template && b->state == BOX_BUILDING)
@@ -251,7 +253,7 @@ static void drain_frames(struct box *b)
 {
         while (b->socket >= 0) {
                 struct setup_frame peek;
-                if (recv(b->socket, &peek, sizeof(peek), MSG_PEEK | MSG_DONTWAIT) < 0)
+                if (recv(b->socket, &peek, sizeof(peek), MSG_PEEK | MSG_DONTWAIT) < 0 && errno != ECONNRESET)
                         return;
                 box_on_frame(b);
         }
@@ -261,18 +263,18 @@ static void drain_frames(struct box *b)
  * and to the children it waited for has to do. */
 static void reap_program(struct box *b)
 {
-        siginfo_t info = {0};
         struct rusage used = {0};
+        struct ending ending = {0};
 
-        while (syscall(SYS_waitid, P_PIDFD, b->program_pidfd, &info, WEXITED, &used) < 0)
-                if (errno != EINTR) {
-                        error_set(&b->error, GB_E_LOST, errno, "the program's end was not seen: %s", strerror(errno));
-                        b->failed = true;
-                        return;
-                }
-        bool exited = info.si_code == CLD_EXITED;
-        b->report.exit_code = exited ? info.si_status : -1;
-        b->report.signal = exited ? 0 : info.si_status;
+        if (!child_reap(&b->program, 0, &ending, &used))
+                return;
+        if (b->started_usec == 0)
+                return; /* it never became the program */
+        b->report.ending = ending;
+        if (!ending_is_seen(&ending) && !b->failed) {
+                error_set(&b->error, GB_E_LOST, ECHILD, "the program's end was not seen");
+                b->failed = true;
+        }
         b->program_usage.cpu_usec = (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
                                     (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
         b->program_usage.memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
@@ -281,8 +283,6 @@ static void reap_program(struct box *b)
 /* The setup process has done its part, or could not. */
 static void on_setup_end(struct box *b)
 {
-        session_keep_pid(&b->setup_pid, 0);
-        b->setup_pidfd = loop_close(b->setup_pidfd);
         drain_frames(b);
         if (b->spec.flags & BOX_UNIFIED_CONTROLLERS && b->has_cgroup && b->spec.cgroup.pids > 0) {
                 struct cgroup_limits exact = {.pids = b->spec.cgroup.pids + 1};
@@ -304,30 +304,22 @@ static void on_setup_end(struct box *b)
 
 void box_on_end(struct box *b)
 {
-        siginfo_t info = {0};
-
-        if (b->setup_pid > 0 && waitid(P_PIDFD, (id_t)b->setup_pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0)
+        if (child_reap(&b->setup, WNOHANG, NULL, NULL))
                 on_setup_end(b);
-        info.si_pid = 0;
-        if (b->session && b->state != BOX_DEAD && b->init_pidfd >= 0 &&
-            waitid(P_PIDFD, (id_t)b->init_pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0) {
+        if (b->session && b->state != BOX_DEAD && child_has_ended(&b->init)) {
                 b->init_ended = true;
                 drain_frames(b); /* it may have said why, or its foreman will */
                 if (b->state != BOX_BUILDING || b->socket < 0)
                         box_stop(b, WARDEN_STOP_NONE);
                 return;
         }
-        if (b->session || b->state == BOX_DEAD || b->program_pidfd < 0 || b->program_ended ||
-            waitid(P_PIDFD, (id_t)b->program_pidfd, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+        if (b->session || b->state == BOX_DEAD || b->program_ended || !child_has_ended(&b->program))
                 return;
         drain_frames(b);
-        if (b->started_usec == 0 && b->setup_pid > 0) {
+        if (b->started_usec == 0 && child_exists(&b->setup)) {
                 b->program_ended = true;
         } else if (b->own && template_drain(b->own)) {
                 reap_program(b);
-                b->reaped = true;
-                b->program_pidfd = loop_close(b->program_pidfd);
-                session_keep_pid(&b->program_pid, 0);
         } else {
                 box_stop(b, WARDEN_STOP_NONE);
         }
@@ -339,7 +331,7 @@ static void sample_unlinked(struct box *b)
         uint64_t start = monotonic_usec();
 
         /* While it compiles, the program waits as a process that cannot be looked into. */
-        if (b->n_devices == 0 || start < b->unlinked_next_usec || b->report.compiling)
+        if (b->n_devices == 0 || b->proc < 0 || start < b->unlinked_next_usec || b->report.compiling)
                 return;
         uint64_t bytes = inside_unlinked_bytes(b->proc, b->devices, b->n_devices);
         b->unlinked_over = bytes > b->spec.disk_bytes;
@@ -377,6 +369,8 @@ static void sample_tasks(struct box *b)
         if (b->spec.cgroup.pids > 0)
                 return;
         uint64_t now = inside_processes(b->proc);
+        if (now == UINT64_MAX)
+                return;
         kept->pids_peak = MAX(kept->pids_peak, now);
         b->report.pids_full = b->spec.processes > 0 && now + 1 >= b->spec.processes; /* init is one */
 }
@@ -390,7 +384,7 @@ static void sample_cgroup(struct box *b)
         now.pids_peak = MAX(now.pids_peak, now.pids);
         now.pids_peak = MAX(now.pids_peak, kept->pids_peak);
         now.memory_peak_bytes = MAX(now.memory_peak_bytes, kept->memory_peak_bytes);
-        if (b->setup_pid == 0 && now.pids > 1)
+        if (!child_exists(&b->setup) && now.pids > 1)
                 b->tasks_seen = MAX(b->tasks_seen, now.pids - 1);
         *kept = now;
 }
@@ -411,7 +405,7 @@ static uint64_t sample_period(const struct box *b)
 
 void box_sample(struct box *b, uint64_t now_usec)
 {
-        if (b->state == BOX_BUILDING && b->template && b->init_pidfd < 0 && now_usec - b->asked_usec >= FORK_TIMEOUT_USEC) {
+        if (b->state == BOX_BUILDING && b->template && !child_exists(&b->init) && now_usec - b->asked_usec >= FORK_TIMEOUT_USEC) {
                 error_set(&b->error, GB_E_LOST, ETIMEDOUT, "the template's foreman does not answer");
                 b->failed = true;
                 template_kill(b->template);
@@ -446,7 +440,7 @@ void box_sample(struct box *b, uint64_t now_usec)
 uint64_t box_next_sample(const struct box *b)
 {
         if (b->state == BOX_BUILDING)
-                return b->asked_usec + (b->template && b->init_pidfd < 0 ? FORK_TIMEOUT_USEC : BUILD_TIMEOUT_USEC);
+                return b->asked_usec + (b->template && !child_exists(&b->init) ? FORK_TIMEOUT_USEC : BUILD_TIMEOUT_USEC);
         if (b->state != BOX_RUNNING)
                 return 0;
         return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + sample_period(b));
@@ -461,8 +455,8 @@ void box_signal(struct box *b, int sig)
 {
         /* The whole process group, as a terminal would do. The program leads it, and until it is
          * reaped (which ends the state RUNNING) its number cannot belong to anybody else. */
-        if (b->state == BOX_RUNNING && b->program_pid > 1)
-                kill(-b->program_pid, sig);
+        if (b->state == BOX_RUNNING && child_exists(&b->program))
+                kill(-b->program.pid, sig);
 }
 
 /* Sends SIGKILL to all and reaps the program; init may still be dying. */
@@ -470,24 +464,15 @@ static void end_program(struct box *b)
 {
         /* The setup process first: once it is dead, its last frames tell of every process it has handed
          * over, and those it had not end by themselves. */
-        if (b->setup_pid > 0) {
-                sys_pidfd_send_signal(b->setup_pidfd, SIGKILL);
-                while (waitpid(b->setup_pid, NULL, 0) < 0 && errno == EINTR)
-                        ;
-                session_keep_pid(&b->setup_pid, 0);
-        }
+        child_kill(&b->setup);
+        (void)child_reap(&b->setup, 0, NULL, NULL);
         drain_frames(b);
-        if (b->init_pidfd >= 0)
-                sys_pidfd_send_signal(b->init_pidfd, SIGKILL);
-        if (b->program_pidfd >= 0)
-                sys_pidfd_send_signal(b->program_pidfd, SIGKILL);
-        if (b->foreman_pidfd >= 0)
-                sys_pidfd_send_signal(b->foreman_pidfd, SIGKILL);
-        reap(b->foreman_pidfd);
-        /* Before init, which cannot end while this is not reaped. */
-        if (b->program_pidfd >= 0 && !b->reaped)
-                reap_program(b);
-        b->reaped = true;
+        child_kill(&b->init);
+        child_kill(&b->program);
+        child_kill(&b->foreman);
+        /* Before init, which cannot end while these are not reaped. */
+        (void)child_reap(&b->foreman, 0, NULL, NULL);
+        reap_program(b);
 }
 
 void box_kill(struct box *b)
@@ -512,7 +497,7 @@ static void fill_gaps(struct box *b)
         if (b->spec.flags & BOX_UNIFIED_CONTROLLERS)
                 s->pids_peak = s->pids_peak > 3 ? s->pids_peak - 1 : b->tasks_seen;
         b->report.disk_peak_bytes += b->unlinked_peak_bytes;
-        if (s->pids_peak == 0 && b->program_pidfd >= 0)
+        if (s->pids_peak == 0 && b->started_usec > 0)
                 s->pids_peak = 1;
 }
 
@@ -522,6 +507,8 @@ void box_stop(struct box *b, enum warden_stop why)
 
         if (b->state == BOX_DEAD)
                 return;
+        if (b->started_usec > 0 && child_has_ended(&b->program))
+                why = WARDEN_STOP_NONE; /* nobody stopped it */
         b->stopping = true;
         b->report.stop = why;
         if (b->own)
@@ -531,7 +518,7 @@ void box_stop(struct box *b, enum warden_stop why)
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
         if (b->session) { /* its programs were told of what they had used */
-                if (!b->init_ended || b->setup_pid > 0) /* otherwise nobody of the pid namespace lives, so nobody is in the cgroups */
+                if (!b->init_ended || child_exists(&b->setup)) /* otherwise nobody of the pid namespace lives, so nobody is in the cgroups */
                         box_kill(b);
                 b->state = BOX_DEAD;
                 return;
@@ -557,5 +544,5 @@ void box_abandon(struct box *b)
 {
         b->stopping = true;
         b->state = BOX_DYING;
-        sys_pidfd_send_signal(b->init_pidfd, SIGKILL);
+        child_kill(&b->init);
 }

@@ -4,6 +4,7 @@
 
 #include "kernel/userns.h"
 #include "runner/runner.h"
+#include "warden/children.h"
 #include "warden/protocol.h"
 
 #include <stdbool.h>
@@ -43,12 +44,9 @@ struct box {
         bool host_root; /* the warden is the host's root, so the box has a uid of its own */
         int cgroup_parents[CGROUP_KIND_COUNT];
 
-        pid_t setup_pid; /* 0: reaped */
-        pid_t program_pid, init_pid;
-        int setup_pidfd, init_pidfd, program_pidfd;
-        int foreman_pidfd; /* of a template */
+        struct child setup, init, program;
+        struct child foreman; /* of a template */
         bool init_ended;    /* and with it all of its pid namespace */
-        bool reaped;        /* the program's status is in the report */
         bool program_ended; /* before it could start; the setup process will say why */
         int socket;         /* frames from inside */
         int proc;   /* the box's own /proc */

@@ -232,16 +232,16 @@ static pid_t clone_as(const struct box *b, struct clone_args *args)
 static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, bool is_template, gb_error *err)
 {
         _cleanup_close_ int ours = -1, theirs = -1;
+        int pair[2], pidfd = -1;
         struct setup setup = {
                 .uid = b->identity.uid_inside, .gid = b->identity.gid_inside, .host_network = host_network, .layers_off = layers_off,
                 .is_template = is_template, .warden = getpid(),
         };
         struct clone_args args = {
                 .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
-                .pidfd = (uint64_t)(uintptr_t)&b->setup_pidfd,
+                .pidfd = (uint64_t)(uintptr_t)&pidfd,
                 .exit_signal = SIGCHLD,
         };
-        int pair[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
@@ -259,10 +259,10 @@ static int clone_setup(struct box *b, bool host_network, uint32_t layers_off, bo
         if (pid == 0)
                 setup_main(&setup);
 
-        session_keep_pid(&b->setup_pid, pid);
+        child_own(&b->setup, pid, pidfd);
         b->socket = TAKE_FD(ours);
         loop_watch(b->socket, LOOP_BOX_FRAME, b);
-        loop_watch(b->setup_pidfd, LOOP_BOX_END, b);
+        loop_watch(b->setup.pidfd, LOOP_BOX_END, b);
         int r = userns_write_map(pid, &b->identity);
         if (r < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -r, "cannot map the box's user: %s%s", strerror(-r),
@@ -309,7 +309,7 @@ static bool shell_fits(const struct box *b, const struct box_spec *spec)
         for (uint32_t i = 0; i < spec->n_fds; i++)
                 if (spec->fds[i].role == BOX_FD_CGROUP && spec->fds[i].index == CGROUP_UNIFIED)
                         return false;
-        return b->state == BOX_SHELL && !b->failed && spec->uid == b->identity.uid_inside && spec->gid == b->identity.gid_inside &&
+        return b->state == BOX_SHELL && !b->failed && (b->session || !b->program_ended) && spec->uid == b->identity.uid_inside && spec->gid == b->identity.gid_inside &&
                !(spec->flags & BOX_NETWORK_HOST) && spec->layers_off == 0;
 }
 
@@ -358,7 +358,7 @@ static int make_namespaces(struct box *b, const struct box_spec *spec, struct te
                 return template_make_shell(b->template, b, err);
         if (!is_template && shell_fits(b, spec)) {
                 if (b->session) /* its frame came before anybody knew what it was for */
-                        loop_watch(b->init_pidfd, LOOP_BOX_END, b);
+                        loop_watch(b->init.pidfd, LOOP_BOX_END, b);
                 return 0;
         }
         int r = choose_identity(b, spec->uid, spec->gid, is_template, err);

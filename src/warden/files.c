@@ -50,7 +50,7 @@ static int copy_mount(const struct box *b, int workspace)
 
         if (home < 0 || root < 0)
                 return -errno;
-        if (setns(b->init_pidfd, CLONE_NEWNS) < 0)
+        if (setns(b->init.pidfd, CLONE_NEWNS) < 0)
                 return -errno;
         int tree = sys_open_tree(workspace, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
         int r = tree < 0 ? -errno : tree;

@@ -15,14 +15,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Calls visit for each entry of a directory whose name is a number. */
-static void for_each_number(int dir, void (*visit)(int dir, const char *name, void *data), void *data)
+/* Calls visit for each entry of a directory whose name is a number. 0, or a negative errno: not all were seen. */
+static int for_each_number(int dir, void (*visit)(int dir, const char *name, void *data), void *data)
 {
         char entries[4096];
         long size;
 
-        if (dir < 0 || lseek(dir, 0, SEEK_SET) < 0)
-                return;
+        if (lseek(dir, 0, SEEK_SET) < 0)
+                return -errno;
         while ((size = syscall(SYS_getdents64, dir, entries, sizeof(entries))) > 0)
                 for (long at = 0; at < size;) {
                         const struct dirent64 *entry = (const struct dirent64 *)(const void *)(entries + at);
@@ -30,6 +30,7 @@ static void for_each_number(int dir, void (*visit)(int dir, const char *name, vo
                                 visit(dir, entry->d_name, data);
                         at += entry->d_reclen;
                 }
+        return size < 0 ? -errno : 0;
 }
 
 static void count_process(int dir, const char *name, void *data)
@@ -42,8 +43,7 @@ uint64_t inside_processes(int proc)
 {
         uint64_t n = 0;
 
-        for_each_number(proc, count_process, &n);
-        return n;
+        return for_each_number(proc, count_process, &n) < 0 ? UINT64_MAX : n;
 }
 
 #define DESCRIPTORS_MAX 16384 /* more cannot be looked at in good time */
@@ -92,15 +92,16 @@ static void add_process(int dir, const char *name, void *data)
         /* A process that has made itself opaque hides what it holds. */
         if (fd < 0 && (errno == EACCES || errno == EPERM) && strcmp(name, "1") != 0 && !is_exiting(dir, name))
                 ((struct unlinked *)data)->seen = DESCRIPTORS_MAX + 1;
-        for_each_number(fd, add_file, data);
+        if (fd >= 0)
+                (void)for_each_number(fd, add_file, data); /* fails when the process is gone, and its files with it */
 }
 
 uint64_t inside_unlinked_bytes(int proc, const dev_t *devices, size_t n_devices)
 {
         struct unlinked u = {.devices = devices, .n_devices = n_devices};
 
-        for_each_number(proc, add_process, &u);
-        return u.seen > DESCRIPTORS_MAX ? UINT64_MAX : u.bytes;
+        int r = for_each_number(proc, add_process, &u);
+        return r < 0 || u.seen > DESCRIPTORS_MAX ? UINT64_MAX : u.bytes;
 }
 
 /* The number after "key" at the beginning of a line of a status file, in this base; UINT64_MAX: there is none. */

@@ -17,12 +17,12 @@ int inside_is_locked(pid_t pid, uid_t host_uid);
 
 /* ---- by the box's own /proc, where no counter of the kernel tells; only directory entries and numbers are read ---- */
 
-/* Number of processes but for init; threads are not seen. */
+/* Number of processes but for init; threads are not seen. UINT64_MAX: they cannot be counted. */
 uint64_t inside_processes(int proc);
 
 /* Bytes of the files on these devices that are unlinked but still held open: a walk of the workspace
  * does not see them. One that two processes hold is counted twice, which harms only who does it.
- * UINT64_MAX when there are too many descriptors to look at, or a process that cannot be looked into. */
+ * UINT64_MAX when there are too many descriptors to look at, a process that cannot be looked into, or no list of them. */
 uint64_t inside_unlinked_bytes(int proc, const dev_t *devices, size_t n_devices);
 
 #endif

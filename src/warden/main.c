@@ -17,6 +17,7 @@
 #include "kernel/sys.h"
 #include "warden/box.h"
 #include "warden/channel.h"
+#include "warden/children.h"
 #include "warden/loop.h"
 #include "warden/program.h"
 #include "warden/session.h"
@@ -148,7 +149,7 @@ int main(void)
         box_keep_private();
         program_keep_private();
         channel_keep_private();
-        session_keep_private();
+        children_keep_private();
         if (loop_init() < 0)
                 return 1;
         struct channel *first = channel_new(WARDEN_SOCKET_FD);

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* Calls visit for the place of every descriptor that the order has, in the order in which they travel. */
 static int for_each_place(const struct setup_order *o, struct setup_fds *fds, int *list[static BOX_FDS_MAX + 16])
@@ -33,6 +35,31 @@ static int for_each_place(const struct setup_order *o, struct setup_fds *fds, in
         return n;
 }
 
+#define CLAIM_SIZE 1 /* bytes of the message */
+static unsigned claims; /* that have come and nobody has waited for yet */
+
+void setup_say_claimed(int socket)
+{
+        (void)message_send_now(socket, "c", CLAIM_SIZE, NULL, 0); /* its reader may be dead: that shows elsewhere */
+}
+
+bool setup_await_claim(int socket)
+{
+        char claim;
+
+        if (claims == 0)
+                return read(socket, &claim, sizeof(claim)) == CLAIM_SIZE;
+        claims--;
+        return true;
+}
+
+ssize_t setup_frame_receive(int socket, struct setup_frame *ret, int fds[static BOX_FDS_MAX], int *n_fds)
+{
+        ssize_t n = message_receive(socket, MSG_DONTWAIT, ret, sizeof(*ret), fds, n_fds);
+
+        return n == -ECONNRESET ? message_receive(socket, MSG_DONTWAIT, ret, sizeof(*ret), fds, n_fds) : n;
+}
+
 int setup_order_send(int socket, const struct setup_order *order, const struct setup_fds *fds)
 {
         struct setup_fds copy = *fds;
@@ -51,7 +78,9 @@ int setup_order_receive(int socket, struct setup_order *ret, struct setup_fds *r
         int values[BOX_FDS_MAX], n_values, *places[BOX_FDS_MAX + 16];
 
         memset(ret_fds, -1, sizeof(*ret_fds));
-        ssize_t size = message_receive(socket, 0, ret, sizeof(*ret), values, &n_values);
+        ssize_t size;
+        while ((size = message_receive(socket, 0, ret, sizeof(*ret), values, &n_values)) == CLAIM_SIZE)
+                claims++; /* the program was claimed before there was an order for it */
         if (size == 0)
                 return -EPIPE;
         if (size != sizeof(*ret) || ret->n_join > CGROUP_KIND_COUNT || ret->n_sources > BOX_FDS_MAX ||

@@ -44,7 +44,7 @@ struct program *program_new(struct box *b)
                         continue;
                 n_programs = MAX(n_programs, lowest + 1);
                 *p = (struct program){
-                        .state = PROGRAM_STARTING, .box = b, .entrant_pidfd = -1, .socket = -1, .pidfd = -1, .timer = -1,
+                        .state = PROGRAM_STARTING, .box = b, .entrant = CHILD_NONE, .process = CHILD_NONE, .socket = -1, .timer = -1,
                         .control = -1, .out = -1, .err = -1, .asked_usec = monotonic_usec(),
                         .number = (uint32_t)lowest + PROGRAMS_MAX * (++generation % (UINT32_MAX / PROGRAMS_MAX)), .next = b->programs,
                 };
@@ -84,17 +84,6 @@ void program_for_each(struct box *b, void (*visit)(struct program *p, void *data
                         visit(&programs[i], data);
 }
 
-/* Whether a child has ended; without WNOHANG in flags: waits until it has, or there is none. */
-static bool wait_for(int pidfd, int flags, siginfo_t *info)
-{
-        int r;
-
-        *info = (siginfo_t){0};
-        while ((r = waitid(P_PIDFD, (id_t)pidfd, info, WEXITED | flags | __WALL)) < 0 && errno == EINTR)
-                ;
-        return r < 0 || info->si_pid != 0;
-}
-
 static void close_streams(struct program *p)
 {
         p->control = safe_close(p->control);
@@ -107,8 +96,8 @@ static void release(struct program *p)
         close_streams(p);
         p->timer = loop_close(p->timer);
         p->socket = loop_close(p->socket);
-        p->pidfd = loop_close(p->pidfd);
-        p->entrant_pidfd = loop_close(p->entrant_pidfd);
+        child_release(&p->process);
+        child_release(&p->entrant);
         channel_release(p->channel);
         p->channel = NULL;
         if (p->box->parked == p)
@@ -118,8 +107,6 @@ static void release(struct program *p)
                         *at = p->next;
                         break;
                 }
-        session_keep_pid(&p->entrant_pid, 0);
-        session_keep_pid(&p->pid, 0);
         p->state = PROGRAM_NONE;
         lowest = MIN(lowest, (size_t)(p - programs));
 }
@@ -155,7 +142,7 @@ static int make_timer(struct program *p, gb_error *err)
 
 static struct setup_door door_of(const struct box *b)
 {
-        struct setup_door door = {.init_pidfd = b->init_pidfd};
+        struct setup_door door = {.init_pidfd = b->init.pidfd};
 
         memcpy(door.namespaces, b->namespaces, sizeof(door.namespaces));
         return door;
@@ -165,9 +152,9 @@ static struct setup_door door_of(const struct box *b)
 static int clone_entrant(struct program *p, gb_error *err)
 {
         struct box *b = p->box;
-        int pair[2];
+        int pair[2], pidfd = -1;
         struct clone_args args = {
-                .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&p->entrant_pidfd, .exit_signal = SIGCHLD,
+                .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD,
         };
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -188,9 +175,9 @@ static int clone_entrant(struct program *p, gb_error *err)
                 setup_enter(&setup, &door);
         if (pid < 0)
                 return error_set(err, GB_E_INTERNAL, errno, "cannot start a process for the session: %s", strerror(errno));
-        session_keep_pid(&p->entrant_pid, pid);
+        child_own(&p->entrant, pid, pidfd);
         loop_watch(p->socket, LOOP_PROGRAM_FRAME, p);
-        loop_watch(p->entrant_pidfd, LOOP_PROGRAM_END, p);
+        loop_watch(p->entrant.pidfd, LOOP_PROGRAM_END, p);
         return write(p->socket, "g", 1) == 1 ? 0 : error_set(err, GB_E_LOST, errno, "the session's box cannot be entered");
 }
 
@@ -281,16 +268,24 @@ void program_ready(struct program *p)
         }
 }
 
+static void take_process(struct program *p, int *pidfd)
+{
+        if (child_claim(&p->process, pidfd) < 0) { /* killed before it could start: report_end() says so */
+                child_kill(&p->entrant); /* it waits for a claim that cannot come */
+                return;
+        }
+        loop_watch(p->process.pidfd, LOOP_PROGRAM_END, p);
+        setup_say_claimed(p->socket);
+}
+
 static void take_frame(struct program *p, const struct setup_frame *frame, int *fds, int n_fds)
 {
-        if (frame->kind == SETUP_PROGRAM && p->pidfd < 0 && n_fds == 1 && frame->value > 1) {
-                p->pidfd = TAKE_FD(fds[0]);
-                session_keep_pid(&p->pid, (pid_t)frame->value);
-                loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
+        if (frame->kind == SETUP_PROGRAM && !child_exists(&p->process) && n_fds == 1) {
+                take_process(p, &fds[0]);
         } else if (frame->kind == SETUP_PHASE) {
                 p->started_usec = p->started_usec > 0 ? p->started_usec : monotonic_usec();
                 p->compiling = frame->value > 0;
-                if (p->compiling && p->state == PROGRAM_STARTING && p->pidfd >= 0)
+                if (p->compiling && p->state == PROGRAM_STARTING && child_exists(&p->process))
                         program_ready(p); /* the compiler counts: its time is the program's */
         } else if (frame->kind == SETUP_FAILED && p->state == PROGRAM_STARTING) {
                 p->failed = true;
@@ -305,7 +300,7 @@ static bool read_frame(struct program *p)
         struct setup_frame frame = {0};
         int fds[BOX_FDS_MAX], n_fds;
 
-        ssize_t n = message_receive(p->socket, MSG_DONTWAIT, &frame, sizeof(frame), fds, &n_fds);
+        ssize_t n = setup_frame_receive(p->socket, &frame, fds, &n_fds);
         if (n == -EAGAIN || n == -EMSGSIZE)
                 return n == -EMSGSIZE;
         if (n == (ssize_t)sizeof(frame))
@@ -320,7 +315,7 @@ static bool read_frame(struct program *p)
 /* The socket dies with the exec: user code runs. */
 static void look_for_exec(struct program *p)
 {
-        if (p->socket < 0 && p->state == PROGRAM_STARTING && p->pidfd >= 0 && p->started_usec > 0 && !p->failed)
+        if (p->socket < 0 && p->state == PROGRAM_STARTING && child_exists(&p->process) && p->started_usec > 0 && !p->failed)
                 program_ready(p);
 }
 
@@ -335,11 +330,10 @@ void program_on_frame(void *program)
 }
 
 /* Its process is reaped: the rest is counting and telling. */
-static void report_end(struct program *p, const siginfo_t *info)
+static void report_end(struct program *p, const struct ending *ending)
 {
         struct box *b = p->box;
         struct warden_event event = {.kind = WARDEN_ENDED, .warm = p->warm};
-        bool exited = info->si_code == CLD_EXITED;
 
         if (!p->channel || b->stopping) { /* nobody asks what it has used; and what it would have come to nobody knows */
                 event.kind = WARDEN_FAILED;
@@ -351,11 +345,10 @@ static void report_end(struct program *p, const siginfo_t *info)
                 return;
         }
         box_measure(b);
-        if (p->stop == WARDEN_STOP_NONE && b->report.stats.oom_kills > b->oom_kills_known && !exited && info->si_status == SIGKILL)
+        if (p->stop == WARDEN_STOP_NONE && b->report.stats.oom_kills > b->oom_kills_known && ending_signal(ending) == SIGKILL)
                 p->stop = WARDEN_STOP_MEMORY;
         event.report = b->report;
-        event.report.exit_code = exited ? info->si_status : -1;
-        event.report.signal = exited ? 0 : info->si_status;
+        event.report.ending = *ending;
         event.report.stop = p->stop;
         event.report.compiling = p->compiling;
         event.report.wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0;
@@ -364,6 +357,9 @@ static void report_end(struct program *p, const siginfo_t *info)
                 event.error = p->error;
                 if (!p->failed)
                         error_set(&event.error, GB_E_LOST, ECHILD, "the program was killed before it could start (out of memory?)");
+        } else if (!ending_is_seen(ending)) {
+                event.kind = WARDEN_FAILED;
+                error_set(&event.error, GB_E_LOST, ECHILD, "the program's end was not seen");
         }
         channel_send(p->channel, &event, NULL, 0);
         release(p);
@@ -406,9 +402,9 @@ static void kill_descendants(struct program *p)
         int others = 0, status;
 
         program_for_each(p->box, count, &others);
-        if (p->pid > 1)
-                kill(-p->pid, SIGKILL);
-        if (others > 0 || p->box->stopping || p->box->init_pidfd < 0 || !has_company(p->box))
+        if (child_exists(&p->process))
+                kill(-p->process.pid, SIGKILL);
+        if (others > 0 || p->box->stopping || !child_exists(&p->box->init) || !has_company(p->box))
                 return;
         struct setup_door door = door_of(p->box);
         pid_t pid = sys_clone3(&args);
@@ -421,46 +417,40 @@ static void kill_descendants(struct program *p)
 /* SIGKILL to all that is known of it. */
 static void kill_it(struct program *p)
 {
-        if (p->entrant_pid > 0)
-                sys_pidfd_send_signal(p->entrant_pidfd, SIGKILL);
-        if (p->pidfd < 0 || p->killed)
+        child_kill(&p->entrant);
+        if (!child_exists(&p->process) || p->killed)
                 return;
         p->killed = true;
-        sys_pidfd_send_signal(p->pidfd, SIGKILL);
+        child_kill(&p->process);
         kill_descendants(p);
 }
 
 /* Reaps what has ended of it, or waits for that: WNOHANG or 0. Who enters the box with it comes first: its last frames tell of
  * the program. Returns true when nothing of it is left. */
-static bool reap(struct program *p, int flags, siginfo_t *ret)
+static bool reap(struct program *p, int flags, struct ending *ret)
 {
-        siginfo_t info = {0};
-
-        if (p->entrant_pid > 0 && wait_for(p->entrant_pidfd, flags, &info)) {
-                session_keep_pid(&p->entrant_pid, 0);
-                p->entrant_pidfd = loop_close(p->entrant_pidfd);
-        }
+        (void)child_reap(&p->entrant, flags, NULL, NULL);
         while (p->socket >= 0 && read_frame(p))
                 ;
         look_for_exec(p);
         if (p->stopping)
                 kill_it(p); /* it may have come to be known just now */
-        *ret = (siginfo_t){0};
-        if (p->pidfd < 0)
-                return p->entrant_pid == 0 && (p->stopping || !p->warm); /* nobody was started */
-        return wait_for(p->pidfd, flags, ret);
+        *ret = (struct ending){0};
+        if (!child_exists(&p->process))
+                return !child_exists(&p->entrant) && (p->stopping || !p->warm); /* nobody was started */
+        return child_reap(&p->process, flags, ret, NULL);
 }
 
 void program_on_end(void *program)
 {
         struct program *p = program;
-        siginfo_t info;
+        struct ending ending;
 
-        if (p->state == PROGRAM_NONE || !reap(p, WNOHANG, &info))
+        if (p->state == PROGRAM_NONE || !reap(p, WNOHANG, &ending))
                 return;
-        if (p->pidfd >= 0 && p->state == PROGRAM_STARTING && p->started_usec > 0 && !p->failed)
+        if (ending_is_seen(&ending) && p->state == PROGRAM_STARTING && p->started_usec > 0 && !p->failed)
                 program_ready(p); /* it was quick */
-        report_end(p, &info);
+        report_end(p, &ending);
 }
 
 void program_on_timer(void *program)
@@ -483,12 +473,15 @@ bool program_is_active(const struct program *p)
 void program_signal(struct program *p, int sig)
 {
         /* It leads its process group, and until it is reaped its number cannot belong to anybody else. */
-        if (p->state == PROGRAM_RUNNING && p->pid > 1)
-                kill(-p->pid, sig);
+        if (p->state == PROGRAM_RUNNING && child_exists(&p->process))
+                kill(-p->process.pid, sig);
 }
 
 void program_stop(struct program *p, enum warden_stop why)
 {
+        if (p->state == PROGRAM_NONE || p->stopping)
+                return;
+        program_on_end(p); /* when it has ended already, nobody stopped it */
         if (p->state == PROGRAM_NONE || p->stopping)
                 return;
         p->stopping = true;
@@ -499,13 +492,13 @@ void program_stop(struct program *p, enum warden_stop why)
 
 void program_end(struct program *p)
 {
-        siginfo_t info;
+        struct ending ending;
 
         if (p->state == PROGRAM_NONE)
                 return;
         p->stopping = true;
         kill_it(p);
-        while (!reap(p, 0, &info))
+        while (!reap(p, 0, &ending))
                 ;
-        report_end(p, &info);
+        report_end(p, &ending);
 }

@@ -28,11 +28,9 @@ struct program {
         bool killed;             /* SIGKILL was sent to it */
         bool locked;             /* forked from a template: it says that it has locked itself in */
         uint32_t number;         /* of the order to the template */
-        pid_t entrant_pid;       /* who enters the box with it; 0: reaped */
-        int entrant_pidfd;
+        struct child entrant;    /* the process that enters the box with it */
+        struct child process;
         int socket; /* frames of both */
-        pid_t pid;
-        int pidfd;
         int timer;
         int control, out, err; /* the front's ends, until it has them */
         uint64_t asked_usec, started_usec;

@@ -7,6 +7,7 @@
 #ifndef WARDEN_PROTOCOL_H
 #define WARDEN_PROTOCOL_H
 
+#include "base/ending.h"
 #include "base/limits.h"
 #include "glovebox/error.h"
 #include "kernel/cgroup.h"
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WARDEN_PROTOCOL_VERSION 2
+#define WARDEN_PROTOCOL_VERSION 3
 #define WARDEN_SOCKET_FD 3 /* where the warden finds its end */
 #define WARDEN_LISTEN_FD 4 /* and, when it shall serve others too, where they connect */
 #define BOX_CONTROL_FD 20  /* where an interpreter finds its control channel */
@@ -189,8 +190,7 @@ enum warden_event_kind {
 enum program_event_fd { STARTED_DEADLINE, STARTED_OUT, STARTED_ERR, STARTED_CONTROL };
 
 struct box_report {
-        int32_t exit_code; /* -1: by a signal */
-        int32_t signal;
+        struct ending ending; /* of the program; always seen in WARDEN_ENDED of a program that ran */
         uint32_t stop; /* enum warden_stop */
         uint32_t compiling;
         uint32_t disk_full;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "warden/channel.h"
+#include "warden/children.h"
 #include "warden/loop.h"
 #include "warden/program.h"
 #include "warden/template.h"
@@ -259,38 +260,6 @@ static void tick_box(struct box *b, void *data)
         box_settle(b);
 }
 
-/* The kernel names the oldest child that has ended, and one that is known stands before those that are not. Their numbers are in the list of all children,
- * which comes as text; without CONFIG_PROC_CHILDREN they wait until nobody stands before them. */
-static void reap_behind(void)
-{
-        _cleanup_close_ int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-        char text[4096];
-        pid_t pid = 0;
-        ssize_t n;
-
-        while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
-                for (ssize_t i = 0; i < n; i++) {
-                        bool digit = text[i] >= '0' && text[i] <= '9';
-                        if (!digit && pid > 0 && !session_knows(pid))
-                                (void)waitpid(pid, NULL, WNOHANG | __WALL);
-                        pid = digit ? pid * 10 + (text[i] - '0') : 0;
-                }
-}
-
-void session_reap_strays(void)
-{
-        siginfo_t info = {0};
-
-        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0) {
-                if (session_knows(info.si_pid) && !warden_over) { /* when all ends, nobody asks how any more */
-                        reap_behind();
-                        return;
-                }
-                waitpid(info.si_pid, NULL, __WALL);
-                info = (siginfo_t){0};
-        }
-}
-
 /* One pass over all programs: which sessions have a run, who still waits for a template, who waits in vain. */
 static void tick_program(struct program *p, void *data)
 {
@@ -303,7 +272,7 @@ static void tick_program(struct program *p, void *data)
         bool late = p->state == PROGRAM_STARTING && p->ordered && template && last_tick_usec - MAX(p->asked_usec, template->heard_usec) >= FORK_TIMEOUT_USEC;
         if (late)
                 template_kill(template);
-        if (late && p->pidfd >= 0) { /* or said something that does not fit */
+        if (late && child_exists(&p->process)) { /* or said something that does not fit */
                 p->failed = true;
                 error_set(&p->error, GB_E_LOST, ETIMEDOUT, "the template's child does not come up");
                 program_stop(p, WARDEN_STOP_NONE);
@@ -323,30 +292,7 @@ void session_tick(uint64_t now_usec)
         next_tick_usec = 0;
         program_for_each(NULL, tick_program, NULL);
         box_for_each(tick_box, NULL);
-        session_reap_strays();
-}
-
-/* One bit for each number that a process can have (PID_MAX_LIMIT of the kernel). Only what is used is in memory. */
-#define PIDS_MAX (4 << 20)
-static LOOP_TABLE unsigned char known[PIDS_MAX / 8];
-
-void session_keep_private(void)
-{
-        loop_keep_private(known, sizeof(known));
-}
-
-bool session_knows(pid_t pid)
-{
-        return pid > 0 && pid < PIDS_MAX && known[pid / 8] & 1U << pid % 8;
-}
-
-void session_keep_pid(pid_t *place, pid_t pid)
-{
-        if (*place > 0 && *place < PIDS_MAX)
-                known[*place / 8] &= (unsigned char)~(1U << *place % 8);
-        if (pid > 0 && pid < PIDS_MAX)
-                known[pid / 8] |= (unsigned char)(1U << pid % 8);
-        *place = pid;
+        children_reap_unclaimed();
 }
 
 uint64_t session_next_tick(void)

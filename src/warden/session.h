@@ -6,8 +6,6 @@
 
 #include "warden/box.h"
 
-/* Keeps its table from children. */
-void session_keep_private(void);
 /* A request for a session on a free channel; takes what it uses of fds[]. */
 int session_open(struct channel *c, const struct box_spec *spec, int *fds, gb_error *err);
 /* A request for a program in it, on the channel that comes along. */
@@ -17,13 +15,7 @@ int session_start(struct box *b, const struct box_spec *spec, int *fds, gb_error
 void box_settle(struct box *b);
 /* Ends and reaps the programs of a session. */
 void session_end_programs(struct box *b);
-/* Notes in *place a child of ours that somebody waits for, in place of what was there; 0: nobody, any more. */
-void session_keep_pid(pid_t *place, pid_t pid);
-/* Whether somebody waits for this child of ours already. */
-bool session_knows(pid_t pid);
-/* Reaps children that somebody else made for us and nobody keeps a pidfd of: processes that only set up others. */
-void session_reap_strays(void);
-/* Looks at the boxes that may have passed a limit, and ends processes nobody waits for. */
+/* Looks at the boxes that may have passed a limit, and reaps processes that nobody has claimed. */
 void session_tick(uint64_t now_usec);
 /* When that wants to be called next; 0: never. */
 uint64_t session_next_tick(void);

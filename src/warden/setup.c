@@ -11,7 +11,7 @@
  *   makes the socket that listens for the proxy, when there is one, and sends it out
  *   builds the root directory, pivots into it, and init and the program with it
  *   sets the program's limits, makes its Landlock ruleset, gives up its own capabilities
- *   tells the program to go, and ends
+ *   waits until the warden has claimed the program, tells it to go, and ends
  *
  * Init and the program are cloned as children of the warden (CLONE_PARENT), which gets their pidfds.
  *
@@ -475,6 +475,8 @@ static _noreturn_ void let_go(const struct setup *s, const struct setup_order *o
                 limit_program(s, &order->spec, pid);
         pin_program(s, &order->spec, pid);
         setup_check(s, privilege_clear_capabilities(), "drop the capabilities");
+        if (!setup_await_claim(s->socket))
+                _exit(1);
         order_program(s, order, fds, program, ruleset);
         _exit(0);
 }

@@ -49,6 +49,14 @@ int setup_order_send(int socket, const struct setup_order *order, const struct s
 /* -EPIPE: nobody has an order for us. */
 int setup_order_receive(int socket, struct setup_order *ret, struct setup_fds *ret_fds);
 
+/* The warden's side of that socket. One frame, as message_receive() with MSG_DONTWAIT. A process that ends before it has
+ * read all that was sent to it resets the socket; its last frames are still there. */
+ssize_t setup_frame_receive(int socket, struct setup_frame *ret, int fds[static BOX_FDS_MAX], int *n_fds);
+/* Tells the process that has sent a program that the warden owns it: from now on the program may run user code. */
+void setup_say_claimed(int socket);
+/* The other side: waits for that. False: the warden is gone. */
+bool setup_await_claim(int socket);
+
 /* Runs in a fresh child; ends by itself. */
 _noreturn_ void setup_main(const struct setup *given);
 /* A box that stands, to be entered: by its namespaces when they are there, else by its init. */

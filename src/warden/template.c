@@ -135,7 +135,7 @@ static int count_sessions(const struct template *t)
 
 static void fail_order(struct program *p, void *data)
 {
-        if (!p->warm || p->state != PROGRAM_STARTING || p->pidfd >= 0 || p->box->template != data)
+        if (!p->warm || p->state != PROGRAM_STARTING || child_exists(&p->process) || p->box->template != data)
                 return;
         p->failed = true;
         error_set(&p->error, GB_E_LOST, ECHILD, "the template has died");
@@ -173,8 +173,7 @@ bool template_drain(struct template *t)
 
 void template_kill(struct template *t)
 {
-        if (t->box->program_pidfd >= 0)
-                sys_pidfd_send_signal(t->box->program_pidfd, SIGKILL);
+        child_kill(&t->box->program);
 }
 
 void template_lost_session(struct template *t, const struct box *lost)
@@ -250,15 +249,15 @@ static int open_namespaces(struct box *b, int *ret, gb_error *err)
 
         for (int i = 0; i < FORK_NAMESPACE_COUNT; i++) {
                 ret[i] = b->namespaces[i] >= 0 ? fcntl(b->namespaces[i], F_DUPFD_CLOEXEC, 3)
-                                               : ioctl(b->init_pidfd, SYS_PIDFD_GET_NAMESPACE(rows[i].number), 0);
-                snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)b->init_pid, rows[i].name);
+                                               : ioctl(b->init.pidfd, SYS_PIDFD_GET_NAMESPACE(rows[i].number), 0);
+                snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)b->init.pid, rows[i].name);
                 if (ret[i] < 0 && b->namespaces[i] < 0)
                         ret[i] = open(path, O_RDONLY | O_CLOEXEC);
                 if (ret[i] < 0)
                         return error_set(err, GB_E_LOST, errno, "cannot open the session's namespaces: %s", strerror(errno));
         }
         /* Its number was its own until here. */
-        return sys_pidfd_send_signal(b->init_pidfd, 0) < 0 ? error_set(err, GB_E_LOST, errno, "the session is gone") : 0;
+        return sys_pidfd_send_signal(b->init.pidfd, 0) < 0 ? error_set(err, GB_E_LOST, errno, "the session is gone") : 0;
 }
 
 /* Whether its socket has room. Both sides would wait for each other for ever if we waited for it. */
@@ -321,24 +320,6 @@ static void fail_program(struct program *p, int errnum, const char *what)
         program_stop(p, WARDEN_STOP_NONE);
 }
 
-/* A process that nobody wants (any more). When it takes its time to die it is reaped with other strays. */
-static void end_child(int pidfd)
-{
-        siginfo_t info;
-
-        sys_pidfd_send_signal(pidfd, SIGKILL);
-        (void)waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | __WALL);
-}
-
-/* A process whose number is safe until we reap it, and that nobody else waits for: what a template sends may be
- * its own. */
-static bool is_our_child(int pidfd, pid_t pid)
-{
-        siginfo_t info;
-
-        return !session_knows(pid) && waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
-}
-
 /* It may come from an image: nothing of it shall drive a terminal, or break a message. */
 static void make_plain(char *text, size_t size)
 {
@@ -359,29 +340,28 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
                 return;
         }
         struct program *p = program_by_number(answer->number);
-        bool wanted = p && p->box->template == t && p->ordered && !p->stopping && !(answer->kind == FORK_FORKED && p->pidfd >= 0);
-        pid_t pid = n_fds == 1 ? inside_pid(fds[0]) : 0;
-        if (n_fds == 1 && !is_our_child(fds[0], pid))
-                return; /* the template lies */
+        bool wanted = p && p->box->template == t && p->ordered && !p->stopping && !(answer->kind == FORK_FORKED && child_exists(&p->process));
         if (n_fds == 1 && (answer->kind == FORK_MIDDLE || (answer->kind == FORK_FORKED && !wanted)))
-                end_child(fds[0]);
+                child_discard(fds[0]);
         if (!wanted)
                 return;
         t->heard_usec = monotonic_usec();
-        if (answer->kind == FORK_FORKED && n_fds == 1 && p->pidfd < 0) {
-                p->pidfd = TAKE_FD(fds[0]);
-                session_keep_pid(&p->pid, pid);
-                loop_watch(p->pidfd, LOOP_PROGRAM_END, p);
+        if (answer->kind == FORK_FORKED && n_fds == 1) {
+                if (child_claim(&p->process, &fds[0]) < 0) {
+                        fail_program(p, ECHILD, "be claimed: it is dead, or the template has sent another process");
+                        return;
+                }
+                loop_watch(p->process.pidfd, LOOP_PROGRAM_END, p);
         } else if (answer->kind == FORK_LOCKED) {
                 p->locked = true; /* it may be faster than the one who forked it */
         } else if (answer->kind == FORK_FAILED) {
                 fail_program(p, answer->errnum, answer->what);
                 return;
         }
-        if (p->pidfd < 0 || !p->locked)
+        if (!child_exists(&p->process) || !p->locked)
                 return;
         /* What it says is looked at from outside. */
-        int r = inside_is_locked(p->pid, p->box->host_uid);
+        int r = inside_is_locked(p->process.pid, p->box->host_uid);
         if (r < 0)
                 fail_program(p, -r, "be seen to be locked in");
         else if (p->box->state == BOX_BUILDING)
@@ -424,8 +404,7 @@ static void silence(struct template *t)
 {
         uint64_t end = monotonic_usec() + SILENCE_USEC;
 
-        if (t->box->program_pidfd >= 0)
-                sys_pidfd_send_signal(t->box->program_pidfd, SIGKILL);
+        child_kill(&t->box->program);
         while (t->orders >= 0 && monotonic_usec() < end) {
                 struct pollfd p = {.fd = t->orders, .events = POLLIN};
                 if (poll(&p, 1, 10) > 0)

@@ -86,6 +86,8 @@ class Client:
         assert [e["seq"] for e in events] == list(range(len(events)))
         if not events or events[-1]["event"] not in ("verdict", "error"):
             raise Cut
+        if events[-1]["event"] == "error":  # which says that nothing was run
+            assert events[0]["event"] != "started", events
         if events[-1]["event"] == "verdict" and events[-1]["verdict"]["kind"] == "ok":
             assert "".join(e["data"] for e in events if e["event"] == "stdout") == "0\n1\n2\n"
 

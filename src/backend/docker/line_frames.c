@@ -248,14 +248,6 @@ static void end_source(struct backend_program *p, uint16_t stream)
         p->sources[stream].fd = safe_close(p->sources[stream].fd);
 }
 
-/* A status of eight bits, or a signal: results and exit statuses of ours are made of them. */
-static bool is_possible_end(const struct wire_end *e)
-{
-        bool exited = e->exit_code >= 0 && e->exit_code <= UINT8_MAX && e->signal == 0;
-
-        return exited || (e->exit_code == -1 && e->signal > 0 && e->signal < NSIG);
-}
-
 /* Shown to people: no byte of it may speak to their terminal. */
 static void make_printable(char *text)
 {
@@ -296,7 +288,7 @@ static int take_answer(struct backend_program *p, const struct wire_frame *f, co
                 if (f->size != sizeof(p->end) || p->ended || p->state == PROGRAM_STARTING)
                         return line_broken(why, "an end out of turn");
                 memcpy(&p->end, payload, sizeof(p->end));
-                if (!is_possible_end(&p->end))
+                if (!ending_is_possible(&p->end.ending))
                         return line_broken(why, "an end that is none");
                 p->line->usage = p->end.usage;
                 p->ended = true;

@@ -217,7 +217,7 @@ static void fill_end(const struct backend_program *p, struct box_end *ret)
         uint64_t ours = p->stop == BOX_STOP_TIMEOUT ? p->stop_usec - p->started_usec : 0, wall = MAX(e->wall_usec, ours);
 
         *ret = (struct box_end){
-                .exit_code = e->exit_code, .signal = e->signal, .stop = p->stop, .compiling = e->compiling != 0, .disk_full = e->usage.disk_full != 0,
+                .ending = e->ending, .stop = p->stop, .compiling = e->compiling != 0, .disk_full = e->usage.disk_full != 0,
                 .wall_usec = wall, .disk_peak_bytes = e->usage.disk_bytes, .inodes_peak = e->usage.inodes,
         };
 }
@@ -242,7 +242,7 @@ int line_next_event(struct backend_program *p, struct box_event *ret, gb_error *
                 } else if (l->memory_lost) {
                         /* The kernel ended the container for its memory: whose it was is no question, with one program. */
                         ret->kind = BOX_EVENT_ENDED;
-                        ret->end = (struct box_end){.exit_code = -1, .signal = SIGKILL, .stop = BOX_STOP_MEMORY, .memory_peak_bytes = l->memory_limit_bytes,
+                        ret->end = (struct box_end){.stop = BOX_STOP_MEMORY, .memory_peak_bytes = l->memory_limit_bytes,
                                                    .wall_usec = monotonic_usec() - p->started_usec};
                 } else {
                         if (err)

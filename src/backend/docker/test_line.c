@@ -24,7 +24,7 @@
 static void test_output_comes_before_the_word_of_the_interpreter_and_the_end(void **state)
 {
         struct fixture *f = *state;
-        struct wire_end end = {.exit_code = 3, .wall_usec = 42, .usage = {.disk_bytes = 7}};
+        struct wire_end end = {.ending = ENDING_OF_EXIT(3), .wall_usec = 42, .usage = {.disk_bytes = 7}};
         struct box_event event;
         struct starter s;
         char text[16] = "";
@@ -38,7 +38,8 @@ static void test_output_comes_before_the_word_of_the_interpreter_and_the_end(voi
         assert_int_equal(read(s.io.out, text, sizeof(text)), 3);
         assert_int_equal(next_event(&s, &event, NULL), 0);
         assert_int_equal(event.kind, BOX_EVENT_ENDED);
-        assert_int_equal(event.end.exit_code, 3);
+        assert_true(ending_is_exit(&event.end.ending));
+        assert_int_equal(event.end.ending.value, 3);
         assert_int_equal(event.end.wall_usec, 42);
         assert_int_equal(event.end.disk_peak_bytes, 7);
         finish(&s);
@@ -193,7 +194,7 @@ static void test_the_deadline_stops_it_and_what_resists_loses_its_container(void
         assert_int_equal(f->kills, 1);
         assert_int_equal(event.kind, BOX_EVENT_ENDED);
         assert_int_equal(event.end.stop, BOX_STOP_TIMEOUT);
-        assert_int_equal(event.end.signal, SIGKILL);
+        assert_false(ending_is_seen(&event.end.ending)); /* dead, but nobody saw how */
         finish(&s);
 }
 
@@ -330,7 +331,7 @@ static void test_what_another_says_in_its_name_is_not_believed(void **state)
         static const char *const names[] = {"no tag", "the tag of another frame", "an old frame again", "another key"};
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-                struct wire_end end = {.exit_code = 0};
+                struct wire_end end = {.ending = ENDING_OF_EXIT(0)};
                 struct box_event event;
                 gb_error err = {0};
                 struct starter s;
@@ -386,8 +387,8 @@ static void test_a_window_of_single_bytes_has_room(void **state)
 
 static void test_ends_that_are_none(void **state)
 {
-        static const struct wire_end rows[] = {{.exit_code = 256}, {.exit_code = -2}, {.exit_code = -1}, {.exit_code = 3, .signal = 9},
-                                               {.exit_code = -1, .signal = 65}, {.exit_code = -1, .signal = -9}};
+        static const struct wire_end rows[] = {{.ending = {ENDING_EXIT, 256}}, {.ending = {ENDING_EXIT, UINT32_MAX}}, {.ending = {ENDING_NOT_SEEN, 3}},
+                                               {.ending = {ENDING_SIGNAL, 0}}, {.ending = {ENDING_SIGNAL, 65}}, {.ending = {3, 0}}};
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 struct box_event event;
@@ -400,7 +401,7 @@ static void test_ends_that_are_none(void **state)
                 uint32_t number = start(&s, f, false, -1);
                 say(f, WIRE_ENDED, number, 0, 0, &rows[i], sizeof(rows[i]));
                 if (next_event(&s, &event, &err) == 0)
-                        fail_msg("exit code %d with signal %d was taken", rows[i].exit_code, rows[i].signal);
+                        fail_msg("an ending of kind %u with value %u was taken", rows[i].ending.kind, rows[i].ending.value);
                 assert_non_null(strstr(err.message, "an end that is none"));
                 finish(&s);
                 tear_down(&fresh);

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-static const struct wire_end good_end = {.exit_code = 0};
+static const struct wire_end good_end = {.ending = ENDING_OF_EXIT(0)};
 
 static void rest(long msec)
 {

@@ -133,8 +133,7 @@ static int native_event_fd(const struct backend_box *box)
 void warden_fill_end(struct box_end *end, const struct box_report *report)
 {
         *end = (struct box_end){
-                .exit_code = report->exit_code,
-                .signal = report->signal,
+                .ending = report->ending,
                 .stop = (enum box_stop)report->stop,
                 .compiling = report->compiling,
                 .disk_full = report->disk_full,

@@ -16,7 +16,7 @@ from ._secrets import Secrets
 from ._transport import Transport
 from .findings import Findings
 from .network import Rule
-from .records import Json, RunInfo, ServerInfo, ServerStats, SessionInfo
+from .records import Json, RunInfo, ServerInfo, ServerStats, SessionInfo, objects_of
 from .results import Control, Result, controls_by_name
 
 RETRY_SECONDS = 30.0
@@ -105,7 +105,9 @@ class AsyncClient:
                     secrets: Optional[Secrets] = None) -> Findings:
         """What the guard says about code, which is not run. See Client.check()."""
         body = check_body(code, language, policy_body(policy, trust, None, None, None), secrets)
-        return Findings.from_object(await self._caller.object(Request.with_json("POST", path_of("v1", "guard", "check"), body)))
+        answer = await self._caller.object(Request.with_json("POST", path_of("v1", "guard", "check"), body))
+        objects_of(answer, "findings")  # without a list nothing is known, which is not the same as nothing found
+        return Findings.from_object(answer)
 
     async def _list(self, key: str, path: Sequence[str], limit: Optional[int] = None, **query: Any) -> List[Dict[str, Any]]:
         """All pages of a list, or as many items as are wanted."""
@@ -114,7 +116,7 @@ class AsyncClient:
         while True:
             size = 1000 if limit is None else min(limit - len(found), 1000)
             page = await self._caller.object(Request("GET", path_of(*path, query={**query, "limit": size, "cursor": cursor})))
-            found += [each for each in page.get(key) or [] if isinstance(each, dict)]
+            found += objects_of(page, key)
             cursor = page.get("next")
             if cursor is None or (limit is not None and len(found) >= limit):
                 return found if limit is None else found[:limit]
@@ -172,14 +174,14 @@ class AsyncClient:
         return await self._get("v1", "policies")
 
     async def templates(self) -> List[Json]:
-        return list((await self._get("v1", "templates")).get("templates") or [])
+        return objects_of(await self._get("v1", "templates"), "templates")
 
     async def languages(self) -> List[Json]:
-        return list((await self._get("v1", "languages")).get("languages") or [])
+        return objects_of(await self._get("v1", "languages"), "languages")
 
     async def doctor(self) -> Dict[str, Control]:
         """What the default policy would have on the server's host, by name."""
-        return controls_by_name((await self._get("v1", "doctor")).get("controls"))
+        return controls_by_name(objects_of(await self._get("v1", "doctor"), "controls"))
 
     async def audit(self, *, since: Optional[str] = None, until: Optional[str] = None, verdict: Optional[str] = None, session: Optional[str] = None,
                     tenant: Optional[str] = None, limit: Optional[int] = None) -> List[Json]:

@@ -11,8 +11,8 @@ from . import _archive
 from ._archive import Pulled
 from ._body import Data
 from ._http import OCTETS, TAR, Request, path_of
-from .errors import ConflictError, GloveboxError, NotFoundError, UsageError
-from .records import FileEntry
+from .errors import ConflictError, GloveboxError, NotFoundError, ProtocolError, UsageError
+from .records import FileEntry, objects_of
 
 if TYPE_CHECKING:
     from ._async_sandbox import AsyncSandbox
@@ -94,7 +94,7 @@ class AsyncFiles:
         while True:
             page = await self._box._caller.object(Request("GET", path_of("v1", "sessions", session, "files", query={
                 "path": path or None, "limit": 1000, "cursor": cursor})))
-            found += [FileEntry.from_object(each) for each in page.get("entries") or [] if isinstance(each, dict)]
+            found += [FileEntry.from_object(each) for each in objects_of(page, "entries")]
             cursor = page.get("next")
             if cursor is None:
                 return found
@@ -165,7 +165,10 @@ class AsyncFiles:
             request = Request("PUT", path_of("v1", "sessions", session, "archive", query={"path": path or None}), body=sink, size=size,
                               content_type=TAR, waits=True)
             answer = await self._box._caller.object(request)
-        return int(answer.get("entries") or 0)
+        entries = answer.get("entries")
+        if not isinstance(entries, int):
+            raise ProtocolError("the server does not say how many files it has unpacked")
+        return entries
 
     async def pull_dir(self, path: str, local: LocalPath, max_bytes: int = PULL_MAX, max_entries: int = ENTRIES_MAX) -> Pulled:
         """Copies a directory of the workspace ("": all of it) into one of this host. What is there already stays, unless it has the same name.

@@ -11,7 +11,7 @@ from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Optional, Type
 from ._body import Data, new_key
 from ._caller import Caller, Events, Patience
 from ._http import NDJSON, OCTETS, Request, path_of
-from .errors import ConflictError, ConnectionFailed, GloveboxError, LostError, NotFoundError, UsageError
+from .errors import ConflictError, ConnectionFailed, GloveboxError, LostError, NotFoundError, ProtocolError, UsageError
 from .events import Collector, Event, Output, ResultValue
 from .records import RunInfo, Stats
 from .results import Result, Value
@@ -301,8 +301,9 @@ class AsyncRun:
         while True:
             request = Request("POST", path_of("v1", "runs", self.id, "stdin", query={"close": close or None}), body=left, content_type=OCTETS,
                               repeat=False)
-            accepted = (await self._caller.object(request)).get("accepted")
-            taken = accepted if isinstance(accepted, int) else 0
+            taken = (await self._caller.object(request)).get("accepted")
+            if not isinstance(taken, int):
+                raise ProtocolError("the server does not say how much of the standard input it has taken")
             if taken >= len(left):
                 return
             if taken == 0:

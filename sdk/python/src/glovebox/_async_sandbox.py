@@ -14,9 +14,9 @@ from ._body import FRESH, Data, Duration, Place, Size, new_key, policy_body, run
 from ._caller import Caller
 from ._http import NDJSON, Request, path_of
 from ._secrets import Secrets
-from .errors import ConnectionFailed, GloveboxError, NotFoundError, UsageError
+from .errors import ConnectionFailed, GloveboxError, NotFoundError, ProtocolError, UsageError
 from .network import NetworkInfo, Rule, ranges_body, rules_body
-from .records import ContextInfo, RunInfo, SessionInfo, Stats
+from .records import ContextInfo, RunInfo, SessionInfo, Stats, objects_of
 from .results import Result
 
 if TYPE_CHECKING:
@@ -107,7 +107,10 @@ class AsyncSandbox:
     async def _create(self) -> SessionInfo:
         request = Request.with_json("POST", path_of("v1", "sessions"), self._body, headers={"Idempotency-Key": new_key()})
         try:
-            return SessionInfo.from_object(await self._caller.object(request))
+            info = SessionInfo.from_object(await self._caller.object(request))
+            if not info.id:
+                raise ProtocolError("the server's answer has no id of the session")
+            return info
         except self._caller.transport.interrupts:
             # Nobody would know of it: the same key again tells which it is.
             try:
@@ -142,10 +145,15 @@ class AsyncSandbox:
                 await self.client.close()
 
     async def delete(self) -> None:
-        """Ends the session and all in it, also one that was attached."""
+        """Ends the session and all in it, also one that was attached. When the server cannot be reached that is an error: whether it has ended is not known."""
         await self.opened()
-        self._owned = True
-        await self.close()
+        try:
+            await self._delete()
+        except NotFoundError:
+            pass
+        self._closed = True
+        if self._own_client:
+            await self.client.close()
 
     async def _delete(self) -> None:
         await self._caller.json(Request("DELETE", path_of("v1", "sessions", self.id)))
@@ -241,7 +249,7 @@ class AsyncSandbox:
 
     async def _context_infos(self) -> List[ContextInfo]:
         answer = await self._caller.object(Request("GET", path_of("v1", "sessions", await self.opened(), "contexts")))
-        return [ContextInfo.from_object(each) for each in answer.get("contexts") or [] if isinstance(each, dict)]
+        return [ContextInfo.from_object(each) for each in objects_of(answer, "contexts")]
 
     async def context(self, language: Optional[str] = None) -> "AsyncContext":
         """One more interpreter, with variables of its own."""

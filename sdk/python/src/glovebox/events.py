@@ -80,6 +80,9 @@ class Collector:
         self.result: Optional[Result] = None
         self.failure: Optional[GloveboxError] = None
         self._output: Dict[str, List[bytes]] = {"stdout": [], "stderr": []}
+        # Bytes of each stream so far; None when the first events were left out.
+        first = 0 if from_seq == 0 else None
+        self._sizes: Dict[str, Optional[int]] = {"stdout": first, "stderr": first}
         self._values: List[Any] = []
         self._error: Any = None
 
@@ -124,10 +127,23 @@ class Collector:
         if isinstance(text, str):
             data = text.encode("utf-8", "surrogatepass")
         else:
-            data = base64.b64decode(o.get("data_base64") or "")
+            data = self._decode(o.get("data_base64"))
             text = data.decode("utf-8", "replace")
+        if not isinstance(offset, int):
+            raise ProtocolError("the server sent output without its offset")
+        before = self._sizes[stream]
+        if before is not None and offset != before:
+            raise LostError(f"{offset - before} bytes of {stream} are missing")
+        self._sizes[stream] = offset + len(data)
         self._output[stream].append(data)
-        return Output(seq, time, stream, offset if isinstance(offset, int) else 0, data, text)
+        return Output(seq, time, stream, offset, data, text)
+
+    @staticmethod
+    def _decode(coded: Any) -> bytes:
+        try:
+            return base64.b64decode(coded, validate=True)
+        except (TypeError, ValueError):
+            raise ProtocolError("the server sent output that cannot be read") from None
 
     def _build(self, o: Dict[str, Any]) -> Result:
         raw = {name: value for name, value in o.items() if name not in ("event", "seq", "t_usec")}

@@ -14,9 +14,10 @@ Rule = Union[str, Mapping[str, Any]]
 _PASSED = ("allowed", "unresolved", "unreached")  # the last two: the policy let it, and nobody was there
 
 
-def _count(source: Mapping[str, Any], name: str) -> int:
+def _count(source: Mapping[str, Any], name: str) -> Optional[int]:
+    """None: not known."""
     value = source.get(name)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) else None
 
 
 def _text(source: Mapping[str, Any], name: str) -> Optional[str]:
@@ -46,13 +47,13 @@ class NetworkHost:
     """
 
     host: str = ""
-    port: int = 0
+    port: Optional[int] = 0
     protocol: str = ""
     decision: str = ""
     rule: Optional[str] = None
-    requests: int = 0
-    bytes_up: int = 0
-    bytes_down: int = 0
+    requests: Optional[int] = 0
+    bytes_up: Optional[int] = 0
+    bytes_down: Optional[int] = 0
 
     @classmethod
     def from_object(cls, o: Mapping[str, Any]) -> "NetworkHost":
@@ -75,12 +76,12 @@ def _hosts(source: Any) -> List[NetworkHost]:
 
 @dataclass(frozen=True)
 class NetworkUse:
-    """What a run has sent where. cut: the budget that ended its connections ("bytes", "requests"); None: none."""
+    """What a run has sent where. cut: the budget that ended its connections ("bytes", "requests"); None: none. A number that is None is not known."""
 
-    requests: int = 0
-    denied: int = 0
-    bytes_up: int = 0
-    bytes_down: int = 0
+    requests: Optional[int] = 0
+    denied: Optional[int] = 0
+    bytes_up: Optional[int] = 0
+    bytes_down: Optional[int] = 0
     cut: Optional[str] = None
     hosts: List[NetworkHost] = field(default_factory=list)
 
@@ -97,11 +98,11 @@ class NetworkUse:
 
 @dataclass(frozen=True)
 class NetworkBudget:
-    """Bytes up and down together, requests, connections at a time. 0: no limit."""
+    """Bytes up and down together, requests, connections at a time. 0: no limit. None: not known."""
 
-    bytes: int = 0
-    requests: int = 0
-    connections: int = 0
+    bytes: Optional[int] = 0
+    requests: Optional[int] = 0
+    connections: Optional[int] = 0
 
 
 def _budget(source: Any) -> NetworkBudget:
@@ -118,7 +119,7 @@ class NetworkInfo:
     ranges: List[str] = field(default_factory=list)
     limits: NetworkBudget = NetworkBudget()
     used: NetworkUse = NetworkUse()
-    open: int = 0  #: connections right now
+    open: Optional[int] = 0  #: connections right now; None: not known
     raw: Dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod

@@ -7,6 +7,7 @@ import datetime
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional
 
+from .errors import ProtocolError
 from .results import Control, Result, controls_by_name
 
 Json = Dict[str, Any]
@@ -23,6 +24,25 @@ def parse_time(text: Any) -> Optional[datetime.datetime]:
 def _text(source: Mapping[str, Any], name: str) -> str:
     value = source.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _count(source: Mapping[str, Any], name: str) -> Optional[int]:
+    """None: not known."""
+    value = source.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _number(source: Mapping[str, Any], name: str) -> Optional[float]:
+    value = source.get(name)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def objects_of(source: Mapping[str, Any], name: str) -> List[Json]:
+    """A list of objects. An answer without it is an error, not an empty list."""
+    value = source.get(name)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ProtocolError(f"the server's answer has no list {name}")
+    return value
 
 
 def _part(source: Mapping[str, Any], name: str) -> Json:
@@ -45,14 +65,14 @@ class SessionInfo:
     created_at: Optional[datetime.datetime]
     last_used_at: Optional[datetime.datetime]
     expires_at: Optional[datetime.datetime]
-    idle_timeout: float
-    max_lifetime: float
+    idle_timeout: Optional[float]
+    max_lifetime: Optional[float]
     metadata: Dict[str, str]
     policy: Json
     secrets: List[str]  #: their names
     workspace: Json
-    runs_active: int
-    runs_total: int
+    runs_active: Optional[int]
+    runs_total: Optional[int]
     controls: Dict[str, Control]
     raw: Json = field(repr=False, compare=False, default_factory=dict)
 
@@ -63,10 +83,10 @@ class SessionInfo:
             id=_text(o, "id"), state=_text(o, "state"), name=o.get("name"), template=o.get("template"), warm=o.get("warm") is True,
             backend=_text(o, "backend"), runtime=o.get("runtime"), image=o.get("image"), created_at=parse_time(o.get("created_at")),
             last_used_at=parse_time(o.get("last_used_at")),
-            expires_at=parse_time(o.get("expires_at")), idle_timeout=float(o.get("idle_timeout") or 0),
-            max_lifetime=float(o.get("max_lifetime") or 0), metadata=_part(o, "metadata"), policy=_part(o, "policy"),
+            expires_at=parse_time(o.get("expires_at")), idle_timeout=_number(o, "idle_timeout"),
+            max_lifetime=_number(o, "max_lifetime"), metadata=_part(o, "metadata"), policy=_part(o, "policy"),
             secrets=[str(each) for each in secrets] if isinstance(secrets, list) else [],
-            workspace=_part(o, "workspace"), runs_active=int(runs.get("active") or 0), runs_total=int(runs.get("total") or 0),
+            workspace=_part(o, "workspace"), runs_active=_count(runs, "active"), runs_total=_count(runs, "total"),
             controls=controls_by_name(o.get("controls")), raw=o)
 
 
@@ -78,13 +98,13 @@ class ContextInfo:
     language: str
     alive: bool
     busy: bool
-    runs: int
+    runs: Optional[int]
     raw: Json = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def from_object(cls, o: Json) -> "ContextInfo":
         return cls(id=_text(o, "id"), language=_text(o, "language"), alive=o.get("alive") is True, busy=o.get("busy") is True,
-                   runs=int(o.get("runs") or 0), raw=o)
+                   runs=_count(o, "runs"), raw=o)
 
     @property
     def default(self) -> Optional[bool]:
@@ -106,7 +126,7 @@ class RunInfo:
     started_at: Optional[datetime.datetime]
     ended_at: Optional[datetime.datetime]
     code_sha256: str
-    events: int
+    events: Optional[int]
     result: Optional[Result]
     raw: Json = field(repr=False, compare=False, default_factory=dict)
 
@@ -116,7 +136,7 @@ class RunInfo:
         return cls(
             id=_text(o, "id"), session=o.get("session"), context=o.get("context"), language=_text(o, "language"), state=_text(o, "state"),
             created_at=parse_time(o.get("created_at")), started_at=parse_time(o.get("started_at")), ended_at=parse_time(o.get("ended_at")),
-            code_sha256=_text(o, "code_sha256"), events=int(o.get("events") or 0),
+            code_sha256=_text(o, "code_sha256"), events=_count(o, "events"),
             result=Result(result, _text(o, "id")) if isinstance(result, dict) and "verdict" in result else None, raw=o)
 
     @property
@@ -126,20 +146,20 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of a workspace. type: "file", "directory", "link" or "other"."""
+    """A file of a workspace. type: "file", "directory", "link" or "other". A size or mode that is None is not known."""
 
     name: str
     type: str
-    size: int
-    mode: int
+    size: Optional[int]
+    mode: Optional[int]
     modified_at: Optional[datetime.datetime]
     raw: Json = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def from_object(cls, o: Json) -> "FileEntry":
         mode = o.get("mode")
-        return cls(name=_text(o, "name"), type=_text(o, "type"), size=int(o.get("size") or 0),
-                   mode=int(mode, 8) if isinstance(mode, str) else int(mode or 0), modified_at=parse_time(o.get("modified_at")), raw=o)
+        return cls(name=_text(o, "name"), type=_text(o, "type"), size=_count(o, "size"),
+                   mode=int(mode, 8) if isinstance(mode, str) else _count(o, "mode"), modified_at=parse_time(o.get("modified_at")), raw=o)
 
     @property
     def name_bytes(self) -> bytes:
@@ -208,8 +228,7 @@ class ServerStats:
 
     @classmethod
     def from_object(cls, o: Json) -> "ServerStats":
-        listed = o.get("samples")
-        return cls(server=_part(o, "server"), samples=[Stats.from_object(each) for each in listed] if isinstance(listed, list) else [], raw=o)
+        return cls(server=_part(o, "server"), samples=[Stats.from_object(each) for each in objects_of(o, "samples")], raw=o)
 
 
 @dataclass(frozen=True)

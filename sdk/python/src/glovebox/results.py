@@ -2,7 +2,7 @@
 """What a run came to: the result object of docs/results.md, with types.
 
 Everything here is read from one dict, the object as the server sent it (Result.raw). A key that a newer server adds is there in `raw` and
-nowhere else; one that is missing is None or empty.
+nowhere else. A number that is missing or null was not measured: it is None, never 0.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Union, cast
 
 from . import _display
-from .errors import verdict_error
+from .errors import ProtocolError, verdict_error
 from .findings import Findings
 from .network import NetworkUse
 
@@ -54,7 +54,7 @@ class Verdict(str):
     def from_object(cls, source: Any) -> "Verdict":
         if not isinstance(source, dict):
             return cls("lost", "the server said nothing about the end of this run")
-        return cls(str(source.get("kind", "lost")), str(source.get("message") or ""), source.get("limit"), source.get("peak"),
+        return cls(str(source.get("kind") or "lost"), str(source.get("message") or ""), source.get("limit"), source.get("peak"),
                    source.get("unit"))
 
     @property
@@ -207,30 +207,30 @@ class Value:
 
 @dataclass(frozen=True)
 class Peak:
-    """The most that was used."""
+    """The most that was used. None: not known, as after a run that was lost."""
 
-    memory_bytes: int = 0
-    cpu_usec: int = 0
-    pids: int = 0
-    disk_bytes: int = 0
-    inodes: int = 0
-    output_bytes: int = 0
+    memory_bytes: Optional[int] = None
+    cpu_usec: Optional[int] = None
+    pids: Optional[int] = None
+    disk_bytes: Optional[int] = None
+    inodes: Optional[int] = None
+    output_bytes: Optional[int] = None
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What was allowed. 0: no limit (cpu_time_usec alone can have none)."""
+    """What was allowed. 0: no limit (cpu_time_usec alone can have none). None: not known."""
 
-    memory_bytes: int = 0
-    cpu_milli: int = 0
-    timeout_usec: int = 0
-    cpu_time_usec: int = 0
-    pids: int = 0
-    tmp_bytes: int = 0
-    disk_bytes: int = 0
-    inodes: int = 0
-    output_bytes: int = 0
-    nofile: int = 0
+    memory_bytes: Optional[int] = None
+    cpu_milli: Optional[int] = None
+    timeout_usec: Optional[int] = None
+    cpu_time_usec: Optional[int] = None
+    pids: Optional[int] = None
+    tmp_bytes: Optional[int] = None
+    disk_bytes: Optional[int] = None
+    inodes: Optional[int] = None
+    output_bytes: Optional[int] = None
+    nofile: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,10 @@ class Result:
 
     def _stream(self, name: str) -> Tuple[str, Optional[bytes]]:
         text, exact = self.raw.get(name), self.raw.get(name + "_base64")
-        return text if isinstance(text, str) else "", _bytes_of({"base64": exact})
+        data = _bytes_of({"base64": exact})
+        if exact is not None and data is None:
+            raise ProtocolError(f"the server sent {name} in a form that cannot be read")
+        return text if isinstance(text, str) else "", data
 
     @property
     def stdout(self) -> str:
@@ -305,9 +308,9 @@ class Result:
         return str(self.raw.get("backend") or "")
 
     @property
-    def truncated(self) -> bool:
-        """Whether more was written than the limit of output let through."""
-        return self.raw.get("truncated") is True
+    def truncated(self) -> Optional[bool]:
+        """Whether more was written than the limit of output let through; None when that is not known."""
+        return _flag(self.raw, "truncated")
 
     # What it gave
 
@@ -343,26 +346,24 @@ class Result:
         return self.raw.get("signal")
 
     @property
-    def duration(self) -> float:
-        """Seconds by the wall clock."""
+    def duration(self) -> Optional[float]:
+        """Seconds by the wall clock; None when that is not known, as after a run that was lost."""
         return _seconds(self.raw.get("duration_ms"))
 
     @property
-    def cpu_time(self) -> float:
-        """Seconds of processor time."""
+    def cpu_time(self) -> Optional[float]:
+        """Seconds of processor time; None when that is not known."""
         return _seconds(self.raw.get("cpu_ms"))
 
     @property
     def state_kept(self) -> Optional[bool]:
-        """Whether the interpreter lives on with its variables; None for a program of its own."""
-        state = self.raw.get("state")
-        return state.get("kept") is True if isinstance(state, dict) else None
+        """Whether the interpreter lives on with its variables; None for a program of its own, and when that is not known."""
+        return _flag(self.raw.get("state"), "kept")
 
     @property
     def state_restarted(self) -> Optional[bool]:
-        """Whether the run began with a new interpreter, because the one before was lost."""
-        state = self.raw.get("state")
-        return state.get("restarted") is True if isinstance(state, dict) else None
+        """Whether the run began with a new interpreter, because the one before was lost; None as for state_kept."""
+        return _flag(self.raw.get("state"), "restarted")
 
     @property
     def context(self) -> Optional[str]:
@@ -464,5 +465,10 @@ class Result:
                 if (not include or mime in include) and not (exclude and mime in exclude)}
 
 
-def _seconds(milliseconds: Any) -> float:
-    return milliseconds / 1000 if isinstance(milliseconds, (int, float)) else 0.0
+def _seconds(milliseconds: Any) -> Optional[float]:
+    return milliseconds / 1000 if isinstance(milliseconds, (int, float)) else None
+
+
+def _flag(source: Any, name: str) -> Optional[bool]:
+    value = source.get(name) if isinstance(source, dict) else None
+    return value if isinstance(value, bool) else None

@@ -33,11 +33,11 @@ def text_of(result: Result) -> str:
         parts.append(result.error.traceback.rstrip("\n"))
     if result.verdict == "blocked" and result.guard.blocked:
         parts.append("blocked, nothing was run:\n" + "\n".join(str(finding) for finding in result.guard.blocking))
-    elif result.verdict.kind not in ("ok", "error"):
+    elif not result.ok and (result.error is None or result.verdict.kind != "error"):
         parts.append(f"{result.verdict.kind}: {result.verdict.message}")
     parts += [f"warning: {finding}" for finding in result.guard.warnings]
     if result.network is not None and result.network.refused:
         parts.append("not allowed by the network policy: " + ", ".join(str(each) for each in result.network.refused[:REFUSED_MAX]))
-    if not result.state_kept and result.verdict != "blocked":
+    if result.state_kept is False and result.verdict != "blocked":
         parts.append("The interpreter has ended: variables of earlier calls are gone.")
     return _cut("\n".join(parts)) if parts else "(no output)"

@@ -89,7 +89,10 @@ def values_of_env_files(project: pathlib.Path) -> List[Tuple[str, str]]:
             continue
         try:
             with open(entry.path, encoding="utf-8", errors="replace") as file:
-                values += [value for value in map(_value, file.read(ENV_BYTES_MAX).splitlines()) if value]
+                text = file.read(ENV_BYTES_MAX + 1)
         except OSError:
             continue  # what we cannot read, the code cannot either
+        if len(text) > ENV_BYTES_MAX:
+            raise LimitError(f"{entry.path} is larger than {ENV_BYTES_MAX} bytes, so not all of its secrets are known")
+        values += [value for value in map(_value, text.splitlines()) if value]
     return values

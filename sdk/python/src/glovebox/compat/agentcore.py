@@ -116,8 +116,10 @@ def apparmor_problem() -> Optional[str]:
     """What is wrong with AppArmor here; None: nothing."""
     try:
         enabled = pathlib.Path("/sys/module/apparmor/parameters/enabled").read_text().strip() == "Y"
-    except OSError:
+    except FileNotFoundError:
         enabled = False
+    except OSError as error:
+        return f"whether AppArmor is enabled cannot be read: {error.strerror}"
     if not enabled:
         return "AppArmor is not enabled in this kernel: boot with apparmor=1 security=apparmor, or go without; the other layers hold"
     try:

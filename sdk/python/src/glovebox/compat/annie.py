@@ -12,9 +12,11 @@ from __future__ import annotations
 import base64
 import os
 import pathlib
+import signal
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import Client, Sandbox
+from ..errors import verdict_error
 from ..network import Rule
 from ..results import Result
 from . import _backend, _hide, _options, _screen
@@ -25,8 +27,8 @@ TEMPLATE = "python-data"
 IMAGE = "glovebox-python-data"
 PROJECT = "/project"
 
-#: Statuses of runs that glovebox ended, as `glovebox run` has them.
-_STATUS = {"timeout": 124, "cpu": 122, "memory": 118, "pids": 119, "disk": 120, "output": 121, "syscall": 123, "blocked": 117, "cancelled": 130, "lost": 116}
+#: Statuses of runs that glovebox ended, as `glovebox run` has them. How a lost run ended is not known: it has none.
+_STATUS = {"timeout": 124, "cpu": 122, "memory": 118, "pids": 119, "disk": 120, "output": 121, "syscall": 123, "blocked": 117, "cancelled": 130}
 REFUSED_STATUS = _STATUS["blocked"]
 
 #: Where the guard only warns, this tool has always refused.
@@ -39,6 +41,9 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
                    template: Optional[str] = TEMPLATE, image: str = IMAGE, backend: Optional[str] = None, client: Optional[Client] = None,
                    allow: Optional[Sequence[Rule]] = None) -> Dict[str, Any]:
     """Runs Python and returns {"stdout", "stderr", "returncode"}, with "image_base64" (a PNG) when a plot was drawn.
+
+    returncode: the exit status; -N after signal N, as in subprocess; 1 after an exception; for a run that glovebox ended the status that `glovebox run`
+    has for it (124: timeout); None when there is none of these. A run whose outcome is not known raises LostVerdict: it may have run in part.
 
     project: a directory that the code can read at /project, without its credential files. network: "none"; "whitelist" for the hosts that
     dependencies come from; "host" for everything that the host can reach. allow: rules of hosts that it may reach, instead.
@@ -80,15 +85,29 @@ def _text(data: Union[None, str, bytes]) -> str:
     return data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data or ""
 
 
-def _returncode(result: Result) -> int:
-    if result.ok:
+def _signal(name: Optional[str]) -> Optional[int]:
+    return getattr(signal.Signals, name).value if name is not None and name in signal.Signals.__members__ else None
+
+
+def _returncode(result: Result) -> Optional[int]:
+    kind = result.verdict.kind
+    if kind == "ok":
         return 0
+    if kind in _STATUS:  # also when the code has caught its interrupt and called sys.exit(0)
+        return _STATUS[kind]
+    if kind != "error":
+        raise verdict_error(result)
     if result.exit_code is not None:
         return result.exit_code
-    if result.error is not None and result.error.name == "SystemExit":
-        value = result.error.value.strip()
-        return int(value) & 0xFF if value.lstrip("-").isdigit() else 0 if value in ("", "None") else 1
-    return _STATUS.get(result.verdict.kind, 1)
+    number = _signal(result.signal)
+    if number is not None:
+        return -number
+    if result.error is None:
+        return None
+    if result.error.name != "SystemExit":
+        return 1
+    value = result.error.value.strip()
+    return int(value) & 0xFF if value.lstrip("-").isdigit() else 0 if value in ("", "None") else 1
 
 
 def _answer(result: Result, known: Sequence[_screen.Known]) -> Dict[str, Any]:

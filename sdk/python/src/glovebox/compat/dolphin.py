@@ -65,7 +65,7 @@ class DockerSandboxExecutor:
         """Ends the box. Its files stay on the host unless they are to go, too."""
         self._box.close()
         if remove_files:
-            shutil.rmtree(self.host_dir, ignore_errors=True)
+            _remove(self.host_dir)
 
     def __enter__(self) -> "DockerSandboxExecutor":
         _backend.opened(self._box, self._template)
@@ -82,9 +82,17 @@ def _text(result: Result) -> str:
     parts.append(result.stderr)
     if result.error is not None:
         parts.append(result.error.traceback)
-    if result.verdict.kind not in ("ok", "error"):
+    if not result.ok and (result.error is None or result.verdict.kind != "error"):
         parts.append(result.verdict.message + "\n")
     return "".join(parts)
+
+
+def _remove(place: pathlib.Path) -> None:
+    """Removes a directory. An error when something of it stays."""
+    try:
+        shutil.rmtree(place)
+    except FileNotFoundError:
+        pass
 
 
 def executor_for(session_id: str, **options: Any) -> Optional[DockerSandboxExecutor]:
@@ -107,7 +115,7 @@ def cleanup_session(session_id: str, sandbox_base_dir: str = BASE, *, remove_fil
         if session.name == name:
             found = _delete(client, session.id) or found
     if remove_files:
-        shutil.rmtree(pathlib.Path(sandbox_base_dir) / session_id, ignore_errors=True)
+        _remove(pathlib.Path(sandbox_base_dir) / session_id)
     return found
 
 
@@ -115,11 +123,12 @@ def cleanup_all(sandbox_base_dir: str = BASE, *, remove_files: bool = False, cli
     """Ends the boxes of all sessions; how many. With remove_files the directories of those sessions go, and no others."""
     client = client or Client()
     ours: List[Any] = [session for session in client.sessions() if (session.name or "").startswith(_PREFIX)]
+    ended = 0
     for session in ours:
-        _delete(client, session.id)
+        ended += _delete(client, session.id)
         if remove_files:
-            shutil.rmtree(pathlib.Path(sandbox_base_dir) / _options.check_name("the session id", session.name[len(_PREFIX):]), ignore_errors=True)
-    return len(ours)
+            _remove(pathlib.Path(sandbox_base_dir) / _options.check_name("the session id", session.name[len(_PREFIX):]))
+    return ended
 
 
 def cleanup_images(backend: Optional[str] = None) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Un
 
 from .. import Client, Context, Output, ResultValue, Sandbox, Secrets
 from .._secrets import secrets_body
-from ..errors import ConflictError, GloveboxError, LimitError, NotFoundError
+from ..errors import ConflictError, GloveboxError, LimitError, NotFoundError, verdict_error
 from ..events import ExceptionEvent, VerdictEvent
 from ..network import Rule
 from . import _backend, _options
@@ -185,7 +185,7 @@ def _messages(event: Any) -> Iterator[Dict[str, Any]]:
         yield from _value_messages(event)
     elif isinstance(event, ExceptionEvent):
         yield _console(event.error.traceback)
-    elif isinstance(event, VerdictEvent) and event.verdict.kind not in ("ok", "error"):
+    elif isinstance(event, VerdictEvent) and not event.verdict.ok and (event.result.error is None or event.verdict.kind != "error"):
         yield _console(event.verdict.message + "\n")
 
 
@@ -218,15 +218,18 @@ class Check(NamedTuple):
 
 
 def verify(manager: Optional[SandboxManager] = None) -> List[Check]:
-    """Proves the isolation of the box: who runs there, what it sees, and that its files reach the caller."""
+    """Proves the isolation of the box: who runs there, what it sees, and that its files reach the caller. A question that did not get its answer (a run
+    that was lost or took too long) proves nothing: it raises VerdictError."""
     manager = manager or SandboxManager.default()
     box, mark = manager.get_or_create_container(), f"verify-{secrets.token_hex(8)}"
 
     def shell(line: str) -> str:
-        return box.run(line, language="bash", context="fresh").stdout.strip()
+        return box.run(line, language="bash", context="fresh", check=True).stdout.strip()
     who, root = shell("id -u"), shell("ls -1 /")
     # The name comes as input: the guard refuses code that names it, and that would prove nothing about the box.
     shadow = box.run('cat "$(cat)"', stdin="/etc/shadow", language="bash", context="fresh")
+    if shadow.verdict.kind not in ("ok", "error"):
+        raise verdict_error(shadow)
     shell(f"echo made-inside > /workspace/{mark}")
     made = manager.workspace / mark
     content, owner = "", -1
@@ -237,7 +240,7 @@ def verify(manager: Optional[SandboxManager] = None) -> List[Check]:
     return [
         Check("runs as an ordinary user", who.isdigit() and who != "0", f"uid {who}"),
         Check("has a root of its own", bool(inside) and inside != outside and "sandbox" in inside, " ".join(sorted(inside))),
-        Check("cannot read /etc/shadow", not shadow.ok and not shadow.stdout, shadow.stderr.strip()),
+        Check("cannot read /etc/shadow", shadow.exit_code not in (None, 0) and not shadow.stdout, shadow.stderr.strip()),
         Check("a file made in /workspace is the caller's on the host", content == "made-inside" and owner in (os.geteuid(), manager.workspace.stat().st_uid), f"{made}: owner {owner}"),
     ]
 

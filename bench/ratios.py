@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ratios of check.py: which there are, the table of the expected ones (ratios.toml), and the comparison."""
+
+import math
+import statistics
+import tomllib
+
+FACTOR = 1.6
+
+# Name: (the measurement, the one it is divided by, the meaning).
+RATIOS = {
+    "cold_run": ("run", "python", "`glovebox run` of one line, to the same line in Python without a sandbox"),
+    "fresh_session": ("session", "exec", "a session from a template without a pool, until its first result, to a vfork "
+                      "and exec of a static program"),
+    "pool_session": ("pool", "exec", "the same from a pool"),
+    "live_run": ("live", "pair", "a run in a live context by the C library, guard on, to a round trip over a socket "
+                 "pair between two processes"),
+    "http_live_run": ("http live", "health", "POST /v1/sessions/ID/runs, to GET /healthz, over the unix socket"),
+    "http_fresh_run": ("http fresh", "health", "POST /v1/runs, to GET /healthz, over the unix socket"),
+    "scrub": ("scrub", "memcpy", "the scrubber for one byte of a log, to memcpy()"),
+    "guard": ("guard", "pair", "a check of 50 lines of Python by the guard, to the same round trip"),
+}
+
+HEAD = f"""\
+# The ratios that `./dev bench check` expects. It fails when one is {FACTOR} times as large.
+# bench/README.md explains them. `./dev bench check --update` rewrites this file: do that in the commit that changes
+# a ratio for a good reason.
+"""
+
+
+class TableError(Exception):
+    """The table cannot be used; the message says why, and names the file."""
+
+
+class Table:
+    def __init__(self, build, machine, expected):
+        """build: the build type that the ratios are for. expected: by the names of RATIOS."""
+        self.build, self.machine, self.expected = build, machine, expected
+
+    @classmethod
+    def read(cls, path):
+        try:
+            with open(path, "rb") as file:
+                data = tomllib.load(file)
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as why:
+            raise TableError(f"{path}: {getattr(why, 'strerror', None) or why}") from why
+        for key in ("build", "machine"):
+            if not isinstance(data.get(key), str):
+                raise TableError(f"{path}: '{key}' must be a text")
+        expected = data.get("ratios")
+        if not isinstance(expected, dict):
+            raise TableError(f"{path}: there is no table [ratios]")
+        for name in expected.keys() - RATIOS.keys():
+            raise TableError(f"{path}: there is no ratio '{name}'; there are {', '.join(RATIOS)}")
+        for name in RATIOS:
+            if name not in expected:
+                raise TableError(f"{path}: the ratio '{name}' is missing")
+            if not is_ratio(expected[name]):
+                raise TableError(f"{path}: the ratio '{name}' must be a number above 0, not {expected[name]!r}")
+        return cls(data["build"], data["machine"], expected)
+
+    def text(self):
+        lines = [HEAD, f'build = "{self.build}"', f'machine = "{self.machine}"', "", "[ratios]"]
+        for name, (_, _, meaning) in RATIOS.items():
+            lines += [f"# {meaning}", f"{name} = {self.expected[name]:.3g}"]
+        return "\n".join(lines) + "\n"
+
+
+def is_ratio(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+class Comparison:
+    """One measured ratio beside the expected one. It was measured twice: as the ratio of the least values and as that
+    of the medians. Other processes make one of them too large: the former where a measurement takes milliseconds and is
+    never left alone for so long, the latter where it takes microseconds. A change of the code makes both larger."""
+
+    def __init__(self, name, expected, least, median):
+        self.name, self.expected, self.least, self.median = name, expected, least, median
+
+    @property
+    def measured(self):
+        return min(self.least, self.median)
+
+    @property
+    def factor(self):
+        return self.measured / self.expected
+
+    @property
+    def failed(self):
+        return self.factor >= FACTOR
+
+    @property
+    def is_faster(self):
+        return max(self.least, self.median) / self.expected <= 1 / FACTOR
+
+    def message(self):
+        """What is to be said about it; None: it is as expected."""
+        told = f"{self.name}: expected {self.expected:.3g}, measured {self.measured:.3g}, factor {self.factor:.2f}"
+        if self.failed:
+            return f"FAILED: {told}: {RATIOS[self.name][2]}"
+        if self.is_faster:
+            return f"note: {told}: much faster than the table; update it with './dev bench check --update'"
+        return None
+
+
+def ratios_of(samples, reduce):
+    """The ratios, from the samples of each measurement; reduce: min or statistics.median."""
+    return {name: reduce(samples[above]) / reduce(samples[below]) for name, (above, below, _) in RATIOS.items()}
+
+
+def compare(expected, samples):
+    least, median = ratios_of(samples, min), ratios_of(samples, statistics.median)
+    return [Comparison(name, expected[name], least[name], median[name]) for name in RATIOS]

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`./dev bench check`: the comparison with the table, and the check itself on this build."""
+import importlib.util
+import json
+
+import pytest
+
+from bench_fixtures import run_bench
+from conftest import ROOT, needs_root
+
+
+def load(name):
+    """A module of bench/, without its directory in the path: modules there have names of modules here."""
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", ROOT / f"bench/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ratios = load("ratios")
+TABLE = ROOT / "bench/ratios.toml"
+
+
+def table(path, **changes):
+    """A table in which every ratio is 10, but for the changes; None: not there."""
+    rows = {**{name: 10 for name in ratios.RATIOS}, **changes}
+    lines = [f"{name} = {value}" for name, value in rows.items() if value is not None]
+    path.write_text('build = "b"\nmachine = "m"\n[ratios]\n' + "\n".join(lines) + "\n")
+    return path
+
+
+def samples_of(**ratio):
+    """Samples of which the least values have these ratios, and the medians as well; ratio: a number, or one of each."""
+    samples = {}
+    for name, (above, below, _) in ratios.RATIOS.items():
+        least, median = ratio[name] if isinstance(ratio.get(name), tuple) else (ratio.get(name, 10),) * 2
+        unit = samples.setdefault(below, [1, 2, 2])
+        samples[above] = [least * unit[0], median * unit[1], median * unit[1]]
+    return samples
+
+
+def compare(path, **ratio):
+    return {one.name: one for one in ratios.compare(ratios.Table.read(path).expected, samples_of(**ratio))}
+
+
+def test_a_ratio_above_the_factor_fails(tmp_path):
+    found = compare(table(tmp_path / "t"), live_run=17, guard=15, scrub=16)
+    assert [name for name, one in found.items() if one.failed] == ["live_run", "scrub"]
+    message = found["live_run"].message()
+    assert message.startswith("FAILED: live_run: expected 10, measured 17, factor 1.70: "), message
+    assert found["guard"].message() is None and found["cold_run"].message() is None
+
+
+def test_noise_in_one_of_both_statistics_does_not_fail(tmp_path):
+    found = compare(table(tmp_path / "t"), live_run=(10, 40), cold_run=(17, 15), scrub=(17, 18))
+    assert [name for name, one in found.items() if one.failed] == ["scrub"]
+    found = compare(table(tmp_path / "t"), live_run=(5, 12), cold_run=(5, 6))
+    assert [name for name, one in found.items() if one.is_faster] == ["cold_run"]
+
+
+def test_a_ratio_far_below_is_a_note(tmp_path):
+    found = compare(table(tmp_path / "t"), live_run=6, guard=7)
+    assert found["live_run"].message().startswith("note: live_run: expected 10, measured 6, factor 0.60: ")
+    assert "--update" in found["live_run"].message()
+    assert not any(one.failed for one in found.values()) and found["guard"].message() is None
+
+
+def test_ratios_are_of_the_named_measurements():
+    samples = {name: [1, 1] for row in ratios.RATIOS.values() for name in row[:2]}
+    assert set(ratios.ratios_of(samples, min).values()) == {1}
+    assert ratios.ratios_of({**samples, "live": [6, 9], "pair": [5, 2]}, min)["live_run"] == 3
+
+
+@pytest.mark.parametrize("change, told", [
+    ({"scrub": None}, "the ratio 'scrub' is missing"),
+    ({"scrubs": 3}, "there is no ratio 'scrubs'"),
+    ({"scrub": '"fast"'}, "the ratio 'scrub' must be a number above 0, not 'fast'"),
+    ({"scrub": 0}, "the ratio 'scrub' must be a number above 0, not 0"),
+    ({"scrub": -1.5}, "must be a number above 0"),
+    ({"scrub": "nan"}, "must be a number above 0"),
+    ({"scrub": "inf"}, "must be a number above 0"),
+    ({"scrub": "true"}, "must be a number above 0, not True"),
+    ({"scrub": "= 3"}, "line"),
+])
+def test_wrong_tables_are_refused(tmp_path, change, told):
+    path = table(tmp_path / "t.toml", **change)
+    with pytest.raises(ratios.TableError) as why:
+        ratios.Table.read(path)
+    assert str(why.value).startswith(f"{path}: ") and told in str(why.value)
+
+
+@pytest.mark.parametrize("text, told", [
+    ("", "'build' must be a text"),
+    ('build = "b"\n', "'machine' must be a text"),
+    ('build = "b"\nmachine = 3\n', "'machine' must be a text"),
+    ('build = "b"\nmachine = "m"\n', "there is no table [ratios]"),
+    ('build = "b"\nmachine = "m"\nratios = 3\n', "there is no table [ratios]"),
+])
+def test_tables_without_a_part_are_refused(tmp_path, text, told):
+    (tmp_path / "t").write_text(text)
+    with pytest.raises(ratios.TableError, match=told.replace("[", r"\[")):
+        ratios.Table.read(tmp_path / "t")
+    with pytest.raises(ratios.TableError, match="No such file"):
+        ratios.Table.read(tmp_path / "nothing")
+
+
+def test_a_table_reads_what_it_writes(tmp_path):
+    expected = {name: 1.25 * (i + 1) for i, name in enumerate(ratios.RATIOS)}
+    (tmp_path / "t").write_text(ratios.Table("b", "m", expected).text())
+    read = ratios.Table.read(tmp_path / "t")
+    assert (read.build, read.machine) == ("b", "m")
+    assert read.expected == pytest.approx(expected, rel=0.005)
+
+
+def test_the_committed_table_is_written_by_update():
+    read = ratios.Table.read(TABLE)
+    assert read.text() == TABLE.read_text()
+
+
+# ---- the check itself ----
+
+
+@pytest.fixture
+def own_table(tmp_path):
+    """The committed table, with other ratios."""
+    def make(**changes):
+        read = ratios.Table.read(TABLE)
+        (tmp_path / "own.toml").write_text(ratios.Table(read.build, read.machine, {**read.expected, **changes}).text())
+        return tmp_path / "own.toml"
+    return make
+
+
+@needs_root
+def test_nothing_became_much_slower(tmp_path, run_bench):
+    status, output = run_bench("check", "--json", tmp_path / "report.json")
+    assert status == 0, output
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert set(report["ratios"]) == set(ratios.RATIOS)
+    for name, (above, below, _) in ratios.RATIOS.items():
+        least = min(report["samples"][above]), min(report["samples"][below])
+        assert min(least) > 0 and report["ratios"][name]["least"] == pytest.approx(least[0] / least[1])
+
+
+@needs_root
+def test_a_slower_ratio_ends_the_check_with_status_1(own_table, run_bench):
+    path = own_table(**{**{name: 1e6 for name in ratios.RATIOS}, "http_live_run": 1e-6})
+    status, output = run_bench("check", "--rounds", "1", "--table", path)
+    assert status == 1 and output.count("more rounds of: http_live_run\n") == 3, output
+    assert "\nFAILED: http_live_run: expected " in output and output.count("FAILED") == 1
+    assert output.count("\nnote: ") == len(ratios.RATIOS) - 1
+
+
+@needs_root
+def test_update_writes_a_table_that_can_be_read(tmp_path, run_bench):
+    status, output = run_bench("check", "--update", "--rounds", "1", "--table", tmp_path / "new.toml")
+    assert status == 0 and "new.toml: written" in output, output
+    assert ratios.Table.read(tmp_path / "new.toml").build == ratios.Table.read(TABLE).build
+
+
+@needs_root
+def test_a_table_for_another_build_is_refused(own_table, run_bench):
+    path = own_table()
+    path.write_text(path.read_text().replace('build = "', 'build = "other '))
+    status, output = run_bench("check", "--table", path)
+    assert status == 1 and f"{path} is for a build of type 'other " in output, output
+    path.write_text("build =")
+    status, output = run_bench("check", "--table", path)
+    assert status == 1 and output.startswith(f"bench: {path}: ") and "Traceback" not in output, output
