@@ -215,7 +215,12 @@ class Pytest(Part):
             "GLOVEBOX": binary(self.build),
             "GLOVEBOX_LAYERS_BINARY": binary("build-layers"),
             **found_packages(),
+            **self.engines(),
         }
+
+    def engines(self):
+        """Only for parts that hold the lock: the tests count the containers."""
+        return {"GLOVEBOX_TEST_ENGINES": Engines.directory} if "engines" in self.locks and Engines.directory else {}
 
     def python(self):
         return [PYTHON]
@@ -330,15 +335,17 @@ class Examples(Program):
 
 
 class Report:
-    """What pytest wrote of its tests."""
+    """The file that pytest writes at its end; there is none when it was killed."""
 
     def __init__(self, path):
         self.tests = self.bad = self.skipped = 0
         self.failed, self.reasons = [], []
-        self.exists = path.exists()
-        if not self.exists:
+        try:
+            suite = xml.etree.ElementTree.parse(path).getroot().find("testsuite")
+            self.exists = True
+        except (FileNotFoundError, xml.etree.ElementTree.ParseError):
+            self.exists = False
             return
-        suite = xml.etree.ElementTree.parse(path).getroot().find("testsuite")
         self.tests, self.skipped = int(suite.get("tests")), int(suite.get("skipped"))
         self.bad = int(suite.get("failures")) + int(suite.get("errors"))
         for case in suite.iter("testcase"):
@@ -360,8 +367,6 @@ def found_packages():
         found["GLOVEBOX_TEST_MCP_PYTHON"] = str(ROOT / "build/venv-mcp/bin/python")
     if (ROOT / "build/venv-interpreter/packages").exists():
         found["GLOVEBOX_OPEN_INTERPRETER"] = str(ROOT / "build/venv-interpreter/bin/python")
-    if Engines.directory:
-        found["GLOVEBOX_TEST_ENGINES"] = Engines.directory
     return found
 
 
@@ -635,12 +640,12 @@ def main():
     try:
         runner.run()
     except Interrupted:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
         print("\ninterrupted: ending all parts", flush=True)
-        runner.stop()
         return 130
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        runner.stop()
         Engines.stop()
     return summary(runner, shared_leftovers(before))
 
