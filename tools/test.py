@@ -445,6 +445,9 @@ PARTS = [
     soak("server", "--minutes", "0.2"),
     soak("kills", "--points", "6"),
     Examples("examples", GCC),
+    Pytest("benchmarks", (*GCC, "packages: MCP"), paths=("tests/bench/test_benchmarks.py",)),
+    # Alone: other parts would be noise. So it runs when all others are over.
+    Pytest("benchmarks, ratios", GCC, weight=None, paths=("tests/bench/test_check.py",)),
 ]
 
 SECOND = "the failed ones once more, by themselves:\n"

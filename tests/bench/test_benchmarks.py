@@ -10,7 +10,6 @@ import re
 import sys
 
 import pytest
-
 from bench_fixtures import run_bench
 from conftest import needs_root
 from engines import session_engines
