@@ -444,6 +444,7 @@ PARTS = [
     soak("sessions", "--sessions", "100", "--alive", "50"),
     soak("server", "--minutes", "0.2"),
     soak("kills", "--points", "6"),
+    soak("truth", "--runs", "600"),
     Examples("examples", GCC),
 ]
 

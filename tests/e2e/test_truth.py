@@ -5,6 +5,7 @@ The warden learns of a program from a message and of its end from the kernel, an
 an idle machine it is never late. Here it is stopped for moments, or each of its system calls of one kind is delayed, so
 that programs begin and end behind its back; every status must still be the one of the program. What programs must
 come to is in tests/endings.py, and `./dev soak truth` is the long version."""
+
 import collections
 import os
 import pathlib
@@ -46,7 +47,7 @@ def name_of(pid):
 
 
 def warden_below(pid):
-    """The first warden among a process and its descendants; what that has forked may have its name. None: there is none."""
+    """The first warden among a process and its descendants; its own children may have its name. None: there is none."""
     try:
         if name_of(pid) == "glovebox-warden":
             return pid
@@ -78,7 +79,10 @@ class Stopper(threading.Thread):
             try:
                 if pid:
                     self.stop(pid)
-            except (ProcessLookupError, FileNotFoundError):  # the command of the warden is over, and the warden with it
+            except (
+                ProcessLookupError,
+                FileNotFoundError,
+            ):  # the command of the warden is over, and the warden with it
                 pid = None
             self.over.wait(self.chance.uniform(*GOING))
 
@@ -96,14 +100,31 @@ class Late:
 
     def __init__(self, pid, call, scratch):
         self.pid, self.log = pid, scratch / "strace"
-        self.command = ["strace", "-q", "-o", str(self.log), "-p", str(pid), "-e", f"trace={call}", "-e", f"inject={call}:delay_enter={DELAY_USEC}"]
+        self.command = [
+            "strace",
+            "-q",
+            "-o",
+            str(self.log),
+            "-p",
+            str(pid),
+            "-e",
+            f"trace={call}",
+            "-e",
+            f"inject={call}:delay_enter={DELAY_USEC}",
+        ]
 
     def is_attached(self):
-        return int(pathlib.Path(f"/proc/{self.pid}/status").read_text().partition("TracerPid:")[2].split()[0]) == self.process.pid
+        return (
+            int(pathlib.Path(f"/proc/{self.pid}/status").read_text().partition("TracerPid:")[2].split()[0])
+            == self.process.pid
+        )
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if not wait_until(lambda: self.is_attached() or self.process.poll() is not None, PATIENCE) or self.process.poll() is not None:
+        if (
+            not wait_until(lambda: self.is_attached() or self.process.poll() is not None, PATIENCE)
+            or self.process.poll() is not None
+        ):
             self.process.kill()
             pytest.fail(f"strace: {self.process.communicate()[1].decode()}")
         return self
@@ -118,6 +139,7 @@ class Late:
 
 
 # ---- clients: each gives what was wrong ----
+
 
 def run_once(server, seed, n):
     """Runs in boxes of their own: a box that goes is a moment in which ends are looked for."""
@@ -138,8 +160,14 @@ def run_in_sessions(server, seed, n):
         path = "/v1/sessions/" + server.session(template=None)
         for _ in range(2):
             ending = endings.draw_short(chance, LANGUAGES)
-            wrong.append(ending.problem(server.post(f"{path}/runs", {**ending.request(), "context": None}).expect(200).json["result"]))
-            ending = chance.choice((endings.context_exit, endings.context_signal))(chance, chance.choice(("bash", "python")), "")
+            wrong.append(
+                ending.problem(
+                    server.post(f"{path}/runs", {**ending.request(), "context": None}).expect(200).json["result"]
+                )
+            )
+            ending = chance.choice((endings.context_exit, endings.context_signal))(
+                chance, chance.choice(("bash", "python")), ""
+            )
             wrong.append(ending.problem(server.post(f"{path}/runs", ending.request()).expect(200).json["result"]))
         server.delete(path).expect(204)
     return wrong
@@ -149,15 +177,21 @@ def all_true(results, n):
     """Asserts that so many were compared, and that none was wrong."""
     problems = [problem for some in results for problem in some]
     wrong = [problem for problem in problems if problem]
-    assert len(problems) == n and not wrong, f"{len(wrong)} of {len(problems)} wrong: {collections.Counter(wrong).most_common(5)}"
+    assert (
+        len(problems) == n and not wrong
+    ), f"{len(wrong)} of {len(problems)} wrong: {collections.Counter(wrong).most_common(5)}"
 
 
 # ---- a server ----
 
+
 def test_a_server_whose_warden_stands_still(who):
     with Server(**who) as server:
         with Stopper(lambda: warden_below(server.pid), 1) as stopper:
-            results = in_threads([lambda i=i: run_once(server, i, 25) for i in range(8)] + [lambda i=i: run_in_sessions(server, i, 24) for i in range(8, 14)])
+            results = in_threads(
+                [lambda i=i: run_once(server, i, 25) for i in range(8)]
+                + [lambda i=i: run_in_sessions(server, i, 24) for i in range(8, 14)]
+            )
         all_true(results, 8 * 25 + 6 * 24)
         assert stopper.stops > 20
 
@@ -175,6 +209,7 @@ def test_a_server_whose_warden_is_slow(call, scratch):
 
 
 # ---- the library and the command, each with a warden of its own ----
+
 
 def test_a_library_whose_warden_stands_still(cold_sessions):
     with cold_sessions() as first:
