@@ -23,6 +23,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import sys
 import threading
 import time
@@ -445,6 +446,8 @@ def main():
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
+        signal.signal(number, signal.default_int_handler)
     good, before = False, mounts()
     with OwnGroups() as groups:
         server = Server(warm=["python"] if groups.environ else [], journal_runs=20_000, environ=groups.environ)
