@@ -21,8 +21,9 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import endings  # noqa: E402
+from cgroups import OwnGroups  # noqa: E402
 from conftest import needs_root, wait_until  # noqa: E402
-from server import PATIENCE, Server, in_threads  # noqa: E402
+from server import PATIENCE, Server, in_threads, wait_for  # noqa: E402
 from serving import who  # noqa: E402
 from session_fixtures import cold_sessions, own_warden  # noqa: E402
 from sessions import wardens  # noqa: E402
@@ -206,6 +207,72 @@ def test_a_server_whose_warden_is_slow(call, scratch):
             results = in_threads([lambda i=i: run_once(server, i, 5) for i in range(12)])
         all_true(results, 12 * 5)
         assert late.delays > 60
+
+
+@pytest.fixture(scope="module")
+def held():
+    """Runs an ending of which the warden tells late: it is stopped from the first output on, for a second."""
+    with Server() as server:
+        warden = warden_below(server.pid)
+
+        def run(path, ending):
+            answer = server.post(path, {**ending.request(), "detach": True}).expect(202)
+            number = answer.json["id"]
+            wait_for(lambda: server.get(f"/v1/runs/{number}/events").json["next"] >= 2)
+            os.kill(warden, signal.SIGSTOP)
+            try:
+                time.sleep(1)
+            finally:
+                os.kill(warden, signal.SIGCONT)
+            problem = ending.problem(server.wait_run(number)["result"])
+            assert not problem, problem
+
+        run.session = f"/v1/sessions/{server.session()}/runs"
+        yield run
+
+
+ENDS = pytest.mark.parametrize(
+    "end, outcome",
+    [
+        ("exit 0", endings.exited(0)),
+        ("exit 7", endings.exited(7)),
+        ("kill -TERM $$", endings.killed("SIGTERM")),
+        ("kill -SYS $$", endings.killed("SIGSYS")),
+    ],
+)
+
+
+@ENDS
+def test_a_context_whose_end_is_told_late(held, end, outcome):
+    """The front sees the control channel close long before the warden tells how the interpreter has ended."""
+    code = f"echo on; sleep 0.1; {end}"
+    held(held.session, endings.Ending("a context ends", "bash", code, endings.gone(outcome), stdout="on\n"))
+
+
+@ENDS
+@pytest.mark.parametrize("in_session", [False, True], ids=["once", "session"])
+def test_an_end_within_the_time_limit_that_is_told_late(held, in_session, end, outcome):
+    """The front's clock reaches the limit after the program has ended by itself, and before the warden tells so."""
+    code = f"echo on; sleep 0.1; {end}"
+    held(
+        held.session if in_session else "/v1/runs",
+        endings.Ending("ends", "sh", code, outcome, stdout="on\n", timeout=0.7),
+    )
+
+
+@needs_root
+@pytest.mark.parametrize("fields", [{"context": None}, {}], ids=["program", "context"])
+def test_a_run_after_one_that_was_ended_for_memory(fields):
+    """An interpreter that was made ahead for the session is not taken for a run that met the limit."""
+    with OwnGroups() as groups, Server(environ=groups.environ, warm=["python"]) as server:
+        for _ in range(3):
+            session = server.session(policy={"mem_limit": "64m"})
+            hog = "my $x = 'x' x 300_000_000;"
+            first = server.run(hog, session, language="perl", context=None)["result"]
+            assert first["verdict"]["kind"] == "memory", first
+            second = server.run("print('on')", session, **fields)["result"]
+            assert (second["verdict"]["kind"], second["stdout"]) == ("ok", "on\n"), second["verdict"]
+            server.delete(f"/v1/sessions/{session}").expect(204)
 
 
 # ---- the library and the command, each with a warden of its own ----
