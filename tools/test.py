@@ -442,6 +442,7 @@ PARTS = [
     soak("sessions", "--sessions", "100", "--alive", "50"),
     soak("server", "--minutes", "0.2"),
     soak("kills", "--points", "6"),
+    soak("truth", "--runs", "600"),
     Examples("examples", GCC),
     # Alone: other parts would be noise. So it runs when all others are over.
     Pytest("benchmarks, ratios", GCC, weight=None, paths=("tests/bench/test_check.py",)),
