@@ -180,6 +180,11 @@ class Bench:
                             "GLOVEBOX_CONFIG_DIR": str(common.copy_config(self.work))}
         self.program = common.compile_program(self.work, "session_client", ["-pthread", *build.library_flags()])
         self.engines = Engines(a, stack)
+        self.runsc = bool(self.engines.docker) and not a.smoke and "runsc" in self.engines.docker.runtimes()
+        if self.runsc:
+            stack.callback(engines.take_back_null)
+        elif self.engines.docker:
+            self.failed["docker+runsc"] = "--smoke is without it" if a.smoke else "the engine has no runtime runsc"
         self.backends = self.enter(self.all_backends())
         self.hands = self.enter(self.all_hands())
 
@@ -188,7 +193,7 @@ class Bench:
         yield Backend("native, fresh exec")
         if self.engines.docker:
             yield Backend("docker", self.engines.docker)
-            if "runsc" in self.engines.docker.runtimes():
+            if self.runsc:
                 yield Backend("docker+runsc", self.engines.docker, "runsc")
         if self.engines.podman:
             yield Backend("podman", self.engines.podman)
@@ -197,7 +202,7 @@ class Bench:
         if self.engines.docker and shutil.which("docker"):
             base = [shutil.which("docker"), "-H", self.engines.docker.host]
             yield Hand("docker", base)
-            if "runsc" in self.engines.docker.runtimes():
+            if self.runsc:
                 yield Hand("docker+runsc", base, "runsc")
         if self.engines.podman and shutil.which("podman"):
             # Podman's default of this one is above what root may set on some hosts.

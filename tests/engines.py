@@ -348,6 +348,12 @@ def cgroups():
     return [path for name in names for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/*") for path in glob.glob(f"{root}/{name}")]
 
 
+def take_back_null():
+    """Debian's runsc gives /dev/null to nobody when it is a stream of a container."""
+    if os.geteuid() == 0 and os.stat("/dev/null").st_uid == NOBODY:
+        os.chown("/dev/null", 0, 0)
+
+
 def stop(directory):
     directory = pathlib.Path(directory).absolute()
     before = json.loads((directory / CGROUPS).read_text()) if (directory / CGROUPS).exists() else cgroups()
@@ -357,8 +363,7 @@ def stop(directory):
     for process in STARTED.pop(directory, []):
         process.wait(10)
     unmount_below(directory)
-    if os.geteuid() == 0 and os.stat("/dev/null").st_uid == NOBODY:
-        os.chown("/dev/null", 0, 0)  # Debian's runsc gives it away when it is a stream of a container
+    take_back_null()
     for path in cgroups():
         if path not in before:
             with contextlib.suppress(OSError):  # somebody else's by now

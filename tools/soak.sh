@@ -6,6 +6,7 @@
 #   sessions   ten thousand sessions one after the other and a thousand at once (the default)
 #   server     a server under all kinds of requests for ten minutes
 #   kills      a server that is killed a hundred times while clients work
+#   truth      fifty thousand short runs, each of whose results is compared with the true one
 #
 # Arguments are those of the program of that name in tests/soak/.
 set -euo pipefail
@@ -16,7 +17,7 @@ python=/usr/bin/python3
 
 which=sessions
 case ${1:-} in
-sessions | server | kills)
+sessions | server | kills | truth)
         which=$1
         shift
         ;;

@@ -416,6 +416,7 @@ PARTS = [
     Pytest("Python SDK", ENGINES, ("engines",), paths=("tests/sdk",)),
     Pytest("end to end, containers", ENGINES, ("engines",), paths=("tests/e2e",), marks="engines"),
     Pytest("compat", (*ENGINES, "packages: compat"), ("engines",), paths=("tests/compat",)),
+    Pytest("benchmarks, containers", ENGINES, ("engines",), paths=("tests/bench",), marks="engines"),
     Pytest("end to end, waiting", GCC, paths=("tests/e2e",), marks="waits and not engines"),
     Pytest("attacks, waiting", GCC, paths=("tests/escape",), marks="waits and not engines"),
     Pytest("attacks, sessions", GCC, paths=IN_SESSIONS, marks=QUICK),
@@ -428,6 +429,7 @@ PARTS = [
     Pytest("end to end, faults", GCC, paths=FAULTS, marks=QUICK),
     Pytest("end to end", GCC, paths=("tests/e2e",), without=(*SERVER, *SESSIONS, *NETWORK, *FAULTS), marks=QUICK),
     Pytest("MCP", (*GCC, "packages: MCP"), paths=("tests/mcp",)),
+    Pytest("benchmarks", (*GCC, "packages: MCP"), paths=("tests/bench/test_benchmarks.py",), marks="not engines"),
     Pytest("runners", GCC, paths=("tests/runner",)),
     Pytest("harness", GCC, paths=("tests/harness",)),
     Adapters("adapters", (*GCC, "packages: adapters"), paths=("tests/adapters",)),
@@ -440,7 +442,10 @@ PARTS = [
     soak("sessions", "--sessions", "100", "--alive", "50"),
     soak("server", "--minutes", "0.2"),
     soak("kills", "--points", "6"),
+    soak("truth", "--runs", "600"),
     Examples("examples", GCC),
+    # Alone: other parts would be noise. So it runs when all others are over.
+    Pytest("benchmarks, ratios", GCC, weight=None, paths=("tests/bench/test_check.py",)),
 ]
 
 SECOND = "the failed ones once more, by themselves:\n"

@@ -27,15 +27,17 @@
 
 /* ---- hello ---- */
 
+/* NULL: it has none of that name. */
 static const char *status_field(const char *text, const char *name)
 {
         const char *at = strstr(text, name);
 
-        return at ? at + strlen(name) : "";
+        return at ? at + strlen(name) : NULL;
 }
 
 static int read_status(struct wire_hello *h)
 {
+        /* gVisor's file lacks the last set, which can only have what is in the first two as well. */
         static const char *const sets[] = {"\nCapInh:", "\nCapPrm:", "\nCapEff:", "\nCapBnd:", "\nCapAmb:"};
         char text[8192];
 
@@ -43,9 +45,14 @@ static int read_status(struct wire_hello *h)
         if (n < 0)
                 return n;
         h->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1; /* gVisor's file does not say it */
-        h->seccomp = (uint32_t)strtoul(status_field(text, "\nSeccomp:"), NULL, 10);
-        for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
-                h->capabilities |= strtoull(status_field(text, sets[i]), NULL, 16);
+        const char *field = status_field(text, "\nSeccomp:");
+        h->seccomp = field ? (uint32_t)strtoul(field, NULL, 10) : 0; /* 0 is none */
+        for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+                field = status_field(text, sets[i]);
+                if (!field && i + 1 < ARRAY_SIZE(sets))
+                        return -ENODATA;
+                h->capabilities |= field ? strtoull(field, NULL, 16) : 0;
+        }
         return 0;
 }
 
@@ -66,7 +73,7 @@ static uint32_t count_interfaces(void)
 
         int r = file_read_at(AT_FDCWD, "/proc/net/dev", text, sizeof(text));
         if (r < 0)
-                return r != -ENOENT; /* a list that is too long is that of no box */
+                return 1; /* not known to be none; and a list that is too long is not that of a box */
         for (char *line = text; line; line = strchr(line, '\n')) {
                 line += *line == '\n';
                 char *name = line + strspn(line, " "), *colon = strchr(name, ':');
@@ -77,6 +84,13 @@ static uint32_t count_interfaces(void)
                 line = colon + 1;
         }
         return count;
+}
+
+static bool gvisor;
+
+bool facts_count_for_host(void)
+{
+        return gvisor;
 }
 
 static bool is_gvisor(void)
@@ -116,6 +130,7 @@ int facts_hello(struct wire_hello *ret)
         struct utsname names;
         struct stat st;
 
+        gvisor = h.is_gvisor;
         int r = read_status(&h);
         if (r < 0)
                 return r;
@@ -138,7 +153,7 @@ int facts_hello(struct wire_hello *ret)
 static const char *const places[] = {AGENT_WORKSPACE, "/tmp", "/dev/shm", AGENT_CODE_DIR};
 
 struct place_use {
-        bool known, full;
+        bool known, full; /* known: it is a tmpfs, and was looked at */
         uint64_t bytes, inodes;
 };
 
@@ -148,8 +163,11 @@ static struct place_use look_at(const char *path)
 {
         struct place_use use = {0};
         struct statfs fs;
+        int r;
 
-        if (statfs(path, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+        while ((r = statfs(path, &fs)) < 0 && errno == EINTR)
+                ;
+        if (r < 0 || fs.f_type != TMPFS_MAGIC)
                 return use;
         use.known = true;
         if (fs.f_blocks > 0) {
@@ -192,39 +210,55 @@ static bool is_own(const pid_t *own, pid_t pid)
         return false;
 }
 
-static uint32_t count_tasks(const pid_t *own)
+/* Whether they could be counted. */
+static bool count_tasks(const pid_t *own, uint32_t *ret)
 {
         struct tree *t = program_tree();
         uint32_t count = 0;
 
-        if (tree_read(t) < 0)
-                return 0;
+        if (tree_read(t) < 0 || tree_is_cut(t))
+                return false;
         for (size_t i = 0; i < t->n; i++)
                 if (task_is_alive(&t->tasks[i]) && !is_own(own, t->tasks[i].pid))
                         count += t->tasks[i].threads;
-        return count;
+        *ret = count;
+        return true;
+}
+
+/* All places or none: the sum of some of them is the size of nothing. */
+static void look_at_places(struct wire_usage *usage)
+{
+        struct wire_usage sum = *usage;
+
+        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+                if (!at_start[i].known)
+                        continue;
+                struct place_use use = look_at(places[i]);
+                if (!use.known)
+                        return;
+                sum.disk_bytes += use.bytes > at_start[i].bytes ? use.bytes - at_start[i].bytes : 0;
+                sum.inodes += use.inodes > at_start[i].inodes ? use.inodes - at_start[i].inodes : 0;
+                sum.disk_full |= use.full;
+        }
+        sum.known |= WIRE_USAGE_DISK;
+        *usage = sum;
 }
 
 void facts_usage(struct wire_usage *ret, const pid_t *own, int exact)
 {
         static uint64_t counted_usec;
         static uint32_t tasks;
+        static bool counted;
         uint64_t now = monotonic_usec();
         struct wire_usage usage = {0};
 
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-                if (!at_start[i].known)
-                        continue;
-                struct place_use use = look_at(places[i]);
-                usage.disk_bytes += use.bytes > at_start[i].bytes ? use.bytes - at_start[i].bytes : 0;
-                usage.inodes += use.inodes > at_start[i].inodes ? use.inodes - at_start[i].inodes : 0;
-                usage.disk_full |= use.full;
-        }
+        look_at_places(&usage);
         if (exact || now - counted_usec >= TASKS_LOOK_USEC) {
-                tasks = count_tasks(own);
+                counted = count_tasks(own, &tasks);
                 counted_usec = now;
         }
-        usage.tasks = tasks;
+        usage.known |= counted ? WIRE_USAGE_TASKS : 0;
+        usage.tasks = counted ? tasks : 0;
         *ret = usage;
 }
 

@@ -42,7 +42,7 @@ static int put(struct program *p, uint32_t stream, const char *payload, size_t s
         int r = sink_put(p, stream, payload, size, pass);
 
         if (r == -ENOMEM) { /* it would get only a part of what was sent to it */
-                program_stop(p);
+                program_starve(p);
                 sink_shut(p, stream);
                 return 0;
         }
@@ -64,7 +64,7 @@ static int take_pass(struct program *p, const struct wire_frame *f, const char *
         sink_open(p, f->value, ours);
         if (r < 0) { /* without its input it must not go on */
                 sink_shut(p, f->value);
-                program_stop(p);
+                program_starve(p);
                 return 0;
         }
         return put(p, WIRE_CONTROL, payload, f->size, theirs);

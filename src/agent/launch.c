@@ -54,9 +54,9 @@ static int negative(int r)
         return r < 0 ? -errno : 0;
 }
 
-static void say_started(void)
+static void say(enum report_kind kind)
 {
-        struct report r = {.kind = REPORT_STARTED};
+        struct report r = {.kind = kind};
 
         is_started = true;
         send(status_fd, &r, sizeof(r), MSG_NOSIGNAL);
@@ -159,8 +159,21 @@ static _noreturn_ void execute(char *const *words, char *const *variables)
              errnum == E2BIG ? " (the arguments and variables are too long)" : "");
 }
 
-static void compile(const struct plan *plan)
+/* The compiler's process has closed its pipe: it was executed, has reported why not, or was killed. */
+static void check_compiler(const struct launch *launch, pid_t pid)
 {
+        _cleanup_close_ int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int r = proc < 0 ? -errno : tree_has_executed(proc, pid, launch->name);
+
+        if (r < 0)
+                fail(GB_E_LOST, -r, "whether the compiler was executed cannot be known: %s", strerror(-r));
+        if (r == 0) /* if it has sent its own report, the supervisor reads that one first */
+                fail(GB_E_LOST, ECHILD, "the compiler was killed before it could start (out of memory?)");
+}
+
+static void compile(const struct launch *launch)
+{
+        const struct plan *plan = launch->plan;
         int exec_pipe[2];
         char dummy;
 
@@ -171,12 +184,13 @@ static void compile(const struct plan *plan)
         if (pid == 0)
                 execute(plan->compile, plan->env);
         safe_close(exec_pipe[1]);
-        while (read(exec_pipe[0], &dummy, 1) < 0 && errno == EINTR) /* its end: it was executed, or has said why not */
+        while (read(exec_pipe[0], &dummy, 1) < 0 && errno == EINTR)
                 ;
         safe_close(exec_pipe[0]);
-        say_started();
+        check_compiler(launch, pid);
+        say(REPORT_COMPILING);
         first_wait_for_compiler(pid);
-        say_started();
+        say(REPORT_COMPILED);
 }
 
 _noreturn_ void launch_run(const struct launch *launch, int status)
@@ -184,6 +198,7 @@ _noreturn_ void launch_run(const struct launch *launch, int status)
         const struct plan *plan = launch->plan;
 
         status_fd = status;
+        prctl(PR_SET_NAME, launch->name);
         become_session();
         place_descriptors(launch); /* to numbers that the limit may not have */
         lower_limits(launch);
@@ -194,11 +209,12 @@ _noreturn_ void launch_run(const struct launch *launch, int status)
                      strerror(errno));
         if (plan->head.flags & WIRE_PLAN_FILES) {
                 const int keep[] = {WIRE_CONTROL_FD};
+                say(REPORT_SERVING);
                 prctl(PR_SET_NAME, "glovebox-files");
-                close_all_but(3, keep, ARRAY_SIZE(keep)); /* the status too: it runs */
+                close_all_but(3, keep, ARRAY_SIZE(keep));
                 _exit(files_serve(WIRE_CONTROL_FD) < 0);
         }
         if (plan->head.n_compile > 0)
-                compile(plan);
+                compile(launch);
         execute(plan->run, plan->env);
 }

@@ -124,6 +124,7 @@ static void go_on_ending(struct program *p)
         if (!link_has_room())
                 return;
         facts_usage(&p->end.usage, own_processes(true), true);
+        p->end.starved = p->starved;
         program_say(WIRE_ENDED, p, 0, &p->end, sizeof(p->end));
         program_release(p);
 }
@@ -131,9 +132,10 @@ static void go_on_ending(struct program *p)
 /* All its processes are gone. What the pipes hold now is all that it has written; who got hold of one of them meanwhile is not listened to. */
 static void begin_ending(struct program *p)
 {
-        if (p->state == PROGRAM_STARTING && p->lost)
-                error_set(&p->error, GB_E_LOST, 0, "the process that watches over the program was killed before that was executed");
-        if (p->failed || (p->state == PROGRAM_STARTING && p->lost)) {
+        if (p->state == PROGRAM_STARTING && !p->failed)
+                error_set(&p->error, GB_E_LOST, ECHILD,
+                          "the supervisor of the program was killed: whether the program was executed is not known");
+        if (p->state == PROGRAM_STARTING) {
                 program_say(WIRE_FAILED, p, 0, &p->error, sizeof(p->error));
                 program_release(p);
                 return;
@@ -162,13 +164,17 @@ static bool take_report(struct program *p)
                 p->report = safe_close(p->report); /* it is dead, or will be in a moment */
                 return false;
         }
-        /* One that was told to end before it was executed has no other beginning. */
-        if ((r.kind == REPORT_STARTED || r.kind == REPORT_ENDED) && p->state == PROGRAM_STARTING) {
+        if (r.kind == REPORT_STARTED) {
+                p->compiling = r.compiling;
+                p->started_usec = monotonic_usec();
+        }
+        if (r.kind == REPORT_STARTED && p->state == PROGRAM_STARTING) {
                 p->state = PROGRAM_RUNNING;
                 p->leader = r.leader;
                 p->marked = r.marked;
-                p->started_usec = monotonic_usec();
                 program_say(WIRE_STARTED, p, 0, NULL, 0);
+                if (facts_count_for_host())
+                        program_look(0); /* before a short program has ended */
         }
         if (r.kind == REPORT_FAILED) {
                 p->leader = r.leader;
@@ -199,8 +205,26 @@ static void take_supervisor_end(struct program *p)
         }
         /* Its leader is our child now, or was and is reaped: how it ends is in leader_end then. */
         p->lost = true;
-        p->end = (struct wire_end){.wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0};
+        p->end = (struct wire_end){
+                .wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0, .compiling = p->compiling,
+        };
         strays_usec = monotonic_usec();
+}
+
+static bool has_more_to_report(const struct program *p)
+{
+        bool is_watched = p->state == PROGRAM_STARTING || p->state == PROGRAM_RUNNING;
+
+        return is_watched && p->report >= 0 && !p->failed && !p->ended;
+}
+
+/* A leader becomes a child of the agent when its supervisor has died, and is known by a report that the supervisor sent
+ * before. So no child is reaped while a report is unread: the end of the leader would be taken for that of a stray. */
+static void take_reports(void)
+{
+        for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
+                while (has_more_to_report(&programs[i]) && take_report(&programs[i]))
+                        ;
 }
 
 static struct program *find_process(pid_t pid)
@@ -216,7 +240,10 @@ void programs_reap(void)
         for (;;) {
                 siginfo_t info = {0};
                 unreaped = !link_has_room();
-                if (unreaped || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | __WALL) < 0 || info.si_pid == 0)
+                if (unreaped || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 || info.si_pid == 0)
+                        return;
+                take_reports();
+                if (waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG | __WALL) < 0 || info.si_pid == 0)
                         return;
                 struct program *p = find_process(info.si_pid);
                 if (p && p->leader == info.si_pid) {
@@ -298,6 +325,12 @@ void program_stop(struct program *p)
         if (p->report >= 0)
                 (void)send(p->report, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         (void)kill(p->supervisor, SIGCONT);
+}
+
+void program_starve(struct program *p)
+{
+        p->starved = true;
+        program_stop(p);
 }
 
 void program_go_on(struct program *p)

@@ -53,7 +53,9 @@ struct program {
         bool plan_lost; /* there was no memory for it */
         pid_t supervisor, leader; /* 0: reaped */
         bool marked; /* its processes have its mark; where it is not, a mark means nothing: everybody can lower its limits */
-        uint64_t started_usec;
+        uint64_t started_usec; /* its compiler, then the program itself */
+        bool compiling;        /* as its supervisor last said */
+        bool starved;          /* program_starve() */
         int report; /* socket of the supervisor */
         uint64_t stop_usec; /* when the supervisor is killed, who was told to end the program */
         struct ending leader_end; /* when its supervisor was killed and the leader became our child */
@@ -91,6 +93,8 @@ struct program *program_by_number(uint32_t number); /* NULL: there can be none *
 void program_say(uint16_t type, const struct program *p, uint32_t value, const void *payload, size_t size);
 /* Tells its supervisor to end it. */
 void program_stop(struct program *p);
+/* The same, because there is no room for what was sent to it. WIRE_ENDED says so: its SIGKILL is the agent's. */
+void program_starve(struct program *p);
 /* There is room for what it has for the host. */
 void program_go_on(struct program *p);
 /* Nothing of it is left, and its number is free. */

@@ -21,12 +21,14 @@
 #include "kernel/sys.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -43,7 +45,8 @@ struct supervisor {
         pid_t leader;
         uint32_t number;
         bool marked; /* as in struct launch */
-        bool started, compiling;
+        char name[TASK_NAME_MAX];
+        bool started, compiling, compiled;
         uint64_t began_usec, ended_usec;
 };
 
@@ -69,6 +72,7 @@ static void report(const struct supervisor *s, struct report *r)
 {
         r->leader = s->leader;
         r->marked = s->marked;
+        r->compiling = s->compiling;
         while (send(s->agent, r, sizeof(*r), MSG_NOSIGNAL) < 0 && errno == EINTR)
                 ;
 }
@@ -138,55 +142,103 @@ static bool end_tree(const struct supervisor *s)
         }
 }
 
-static _noreturn_ void finish(struct supervisor *s)
+/* How the leader has ended; not seen: it has not, or the kernel does not say. */
+static struct ending leader_end(const struct supervisor *s)
 {
-        bool clean = end_tree(s);
         siginfo_t info = {0};
-        struct report r = {.kind = REPORT_ENDED};
 
-        if (s->ended_usec == 0)
-                s->ended_usec = monotonic_usec();
         (void)waitid(P_PID, (id_t)s->leader, &info, WEXITED | WNOHANG | WNOWAIT);
-        r.end = (struct wire_end){
-                .ending = ending_from_wait(&info),
-                .compiling = s->compiling,
-                .unkillable = !clean,
-                .wall_usec = s->ended_usec - s->began_usec,
-        };
-        report(s, &r);
-        _exit(0);
+        return ending_from_wait(&info);
 }
 
-static void note_started(struct supervisor *s)
+static void say_started(struct supervisor *s)
 {
         struct report r = {.kind = REPORT_STARTED};
 
-        if (s->started)
-                return;
         s->started = true;
         report(s, &r);
 }
 
-/* What the leader says until it is the program. */
-static void take_status(struct supervisor *s)
+/* Nothing was executed, and nothing will be. */
+static _noreturn_ void give_up(const struct supervisor *s, struct report *r)
+{
+        (void)end_tree(s);
+        report(s, r);
+        _exit(0);
+}
+
+/* Whether the leader is or was the program. */
+static bool has_executed(const struct supervisor *s)
+{
+        return tree_has_executed(tree.proc, s->leader, s->name) > 0;
+}
+
+/* The leader's status socket was closed, either by the exec or by the death of the leader before the exec. */
+static void take_exec(struct supervisor *s)
+{
+        struct report r = {.kind = REPORT_FAILED};
+        int executed = tree_has_executed(tree.proc, s->leader, s->name);
+
+        if (s->started)
+                return;
+        if (executed > 0) {
+                say_started(s);
+                return;
+        }
+        if (executed < 0)
+                error_set(&r.error, GB_E_LOST, -executed, "whether the program was executed cannot be known: %s",
+                          strerror(-executed));
+        else
+                error_set(&r.error, GB_E_LOST, ECHILD, "the program was killed before it could start (out of memory?)");
+        give_up(s, &r);
+}
+
+/* What the leader says until it is the program; false: nothing now. */
+static bool take_status(struct supervisor *s)
 {
         struct report r = {0};
-        ssize_t n = recv(s->status, &r, sizeof(r), 0);
+        ssize_t n = recv(s->status, &r, sizeof(r), MSG_DONTWAIT);
 
-        if (n < 0 && errno == EINTR)
-                return;
-        if (n == sizeof(r) && r.kind == REPORT_FAILED && !s->started) {
-                (void)end_tree(s);
-                report(s, &r);
-                _exit(0);
-        }
-        if (n == sizeof(r) && r.kind == REPORT_STARTED) {
-                s->compiling = !s->started;
-                s->began_usec = monotonic_usec();
-        }
-        if (n <= 0)
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+                return false;
+        if (n != sizeof(r)) {
                 s->status = safe_close(s->status);
-        note_started(s);
+                take_exec(s);
+        } else if (r.kind == REPORT_FAILED && !s->started) {
+                give_up(s, &r);
+        } else if (r.kind == REPORT_COMPILING || r.kind == REPORT_COMPILED) {
+                s->compiling = r.kind == REPORT_COMPILING;
+                s->compiled = !s->compiling;
+                s->began_usec = monotonic_usec();
+                say_started(s);
+        } else if (r.kind == REPORT_SERVING && !s->started) {
+                say_started(s);
+        }
+        return true;
+}
+
+static _noreturn_ void finish(struct supervisor *s)
+{
+        bool clean = end_tree(s);
+        struct report r = {.kind = REPORT_ENDED};
+
+        if (s->ended_usec == 0)
+                s->ended_usec = monotonic_usec();
+        while (s->status >= 0 && take_status(s))
+                ;
+        if (!s->started) /* a process that cannot be killed still holds the socket */
+                take_exec(s);
+        r.end = (struct wire_end){
+                .ending = leader_end(s),
+                .compiling = s->compiling,
+                .unkillable = !clean,
+                .wall_usec = s->ended_usec - s->began_usec,
+        };
+        /* What was compiled was not executed: this is the end of the process that was to execute it. */
+        if (s->compiled && ending_signal(&r.end.ending) > 0 && !has_executed(s))
+                r.end.ending = (struct ending){0};
+        report(s, &r);
+        _exit(0);
 }
 
 /* Reaps orphans; returns whether the leader has ended. */
@@ -215,15 +267,11 @@ static _noreturn_ void supervise(struct supervisor *s)
                 if (poll(p, ARRAY_SIZE(p), -1) < 0)
                         continue;
                 if (p[1].revents)
-                        take_status(s);
+                        (void)take_status(s);
                 if (p[0].revents)
                         finish(s); /* the agent's word, or its end */
-                /* What the leader has said last comes first. */
-                if (p[2].revents && take_children(s)) {
-                        while (s->status >= 0)
-                                take_status(s);
+                if (p[2].revents && take_children(s))
                         finish(s);
-                }
         }
 }
 
@@ -232,11 +280,16 @@ _noreturn_ void supervisor_run(struct launch *launch, int socket)
         struct supervisor s = {.agent = socket, .number = launch->number};
         int keep[] = {socket, launch->streams[0], launch->streams[1], launch->streams[2], launch->control, launch->ruleset};
         int pair[2];
+        uint64_t mark;
         sigset_t child;
 
         close_all_but(3, keep, ARRAY_SIZE(keep));
         link_forget();
         prctl(PR_SET_NAME, "glovebox-keeper");
+        if (getrandom(&mark, sizeof(mark), 0) != sizeof(mark))
+                fail(&s, GB_E_INTERNAL, "make a name for a process");
+        snprintf(launch->name, sizeof(launch->name), "gb-%012" PRIx64, mark >> 16);
+        memcpy(s.name, launch->name, sizeof(s.name));
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);

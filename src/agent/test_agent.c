@@ -164,7 +164,7 @@ static void test_a_chain_of_forks_dies(void **state)
         assert_true(clean > 0);
 }
 
-/* Told to end before it is executed: it has a beginning and an end all the same. */
+/* Told to end before it is executed, most of the time: then it has neither a beginning nor an end. */
 static void test_stopped_at_once(void **state)
 {
         struct peer *a = *state;
@@ -172,8 +172,10 @@ static void test_stopped_at_once(void **state)
         for (int i = 0; i < 10; i++) {
                 start(a, 1, (struct order){.run = "sleep 1000"});
                 put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
-                assert_int_equal(next(a), WIRE_STARTED);
-                assert_end(a, 1, ENDING_SIGNAL, SIGKILL);
+                uint16_t type = next(a);
+                assert_true(type == WIRE_STARTED || type == WIRE_FAILED);
+                if (type == WIRE_STARTED)
+                        assert_end(a, 1, ENDING_SIGNAL, SIGKILL);
         }
 }
 

@@ -72,8 +72,23 @@ static _noreturn_ void chain(const char *name)
         _exit(0);
 }
 
+/* Ends by itself when its parent is another one. */
+static _noreturn_ void outlive(void)
+{
+        char text[16];
+        pid_t parent = getppid();
+
+        prctl(PR_SET_PDEATHSIG, 0);
+        (void)!write(1, text, (size_t)snprintf(text, sizeof(text), "%d\n", (int)parent));
+        while (getppid() == parent)
+                ;
+        _exit(5);
+}
+
 int main(int argc, char **argv)
 {
+        if (argc > 1 && strcmp(argv[1], "outlive") == 0)
+                outlive();
         if (argc > 2 && strcmp(argv[1], "chain") == 0)
                 chain(argv[2]);
         if (argc > 1 && strcmp(argv[1], "leave") == 0)

@@ -67,9 +67,56 @@ static int read_task(struct tree *t, const char *name)
                 return r;
         text[n] = '\0';
         *task = (struct task){.pid = (pid_t)strtol(name, NULL, 10), .below = -1};
-        if (parse_stat(text, task))
-                t->n++;
+        if (!parse_stat(text, task))
+                return -EBADMSG; /* there is a process */
+        t->n++;
         return 0;
+}
+
+/* The kernel's PF_FORKNOEXEC: set by fork, cleared by exec before it closes descriptors, and readable until the process
+ * is reaped. */
+#define FLAG_NOT_EXECUTED 0x40UL
+
+static int read_flags(int proc, pid_t pid, char name[static TASK_NAME_MAX], unsigned long *ret)
+{
+        char path[32], text[1024];
+
+        snprintf(path, sizeof(path), "%d/stat", (int)pid);
+        int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        ssize_t n = read(fd, text, sizeof(text) - 1);
+        int r = n < 0 ? -errno : 0;
+        close(fd);
+        if (r < 0)
+                return r;
+        text[n] = '\0';
+        char *begin = strchr(text, '('), *p = strrchr(text, ')');
+        if (!begin || !p || p < begin || p - begin > TASK_NAME_MAX)
+                return -EBADMSG;
+        snprintf(name, TASK_NAME_MAX, "%.*s", (int)(p - begin - 1), begin + 1);
+        for (int field = 2; p && field < 9; field++)
+                p = strchr(p + 1, ' ');
+        if (!p)
+                return -EBADMSG;
+        *ret = strtoul(p, NULL, 10);
+        return 0;
+}
+
+int tree_has_executed(int proc, pid_t pid, const char *name)
+{
+        char own_name[TASK_NAME_MAX], now[TASK_NAME_MAX];
+        unsigned long own, flags;
+
+        int r = read_flags(proc, getpid(), own_name, &own);
+        if (r == 0)
+                r = read_flags(proc, pid, now, &flags);
+        if (r < 0)
+                return r;
+        /* The caller has the flag, unless the kernel has no flags (gVisor). There an exec is known by the name of the
+         * process, which it changes. A program could take the old name again, if another program of its session reads
+         * that in the moment before the exec and passes it on; then it only makes its own run fail. */
+        return own & FLAG_NOT_EXECUTED ? !(flags & FLAG_NOT_EXECUTED) : strcmp(now, name) != 0;
 }
 
 static int by_pid(const void *a, const void *b)

@@ -28,6 +28,18 @@ struct tree {
 /* One for each process. 0 or a negative errno. */
 int tree_open(struct tree *t);
 int tree_read(struct tree *t);
+/* Whether there may be more processes than the list has. */
+static inline bool tree_is_cut(const struct tree *t)
+{
+        return t->n == TREE_TASKS_MAX;
+}
+
+#define TASK_NAME_MAX 16 /* with its NUL */
+
+/* Whether a child, dead or alive but not reaped, has called exec since it was forked: 1 or 0, or a negative errno. The
+ * caller must itself be forked and not executed. name: the random name that the child had; proc: a descriptor of
+ * /proc. */
+int tree_has_executed(int proc, pid_t pid, const char *name);
 /* Marks who is below root, but for those in stops and who is below those. stops ends with 0. */
 void tree_mark(struct tree *t, pid_t root, const pid_t *stops);
 

@@ -47,7 +47,8 @@ enum wire_type {
         WIRE_PLAN = 1,  /* program; the next bytes of its plan. The first one makes the program */
         WIRE_START,     /* program: its plan is whole. Answer: WIRE_STARTED, or WIRE_FAILED and it is gone */
         WIRE_SIGNAL,    /* program, value: to its process group. Answer: WIRE_SIGNALLED, after it was sent */
-        WIRE_STOP,      /* program: SIGKILL, to all that it started. Answer: its WIRE_ENDED */
+        WIRE_STOP,      /* program: SIGKILL, to all that it started. Answer: its WIRE_ENDED, or WIRE_FAILED when
+                         * it was not executed yet */
         WIRE_PASS,      /* program, stream WIRE_CONTROL: bytes as in WIRE_DATA, and with the first of them goes (SCM_RIGHTS) the reading end of a new
                          * pipe, whose stream is `value` (WIRE_PIPE_FIRST and up, none used twice at a time: again after its WIRE_EOF, or after the agent's WIRE_SHUT.
                          * What an old pipe of that number has not taken by then is dropped) */
@@ -58,7 +59,8 @@ enum wire_type {
         WIRE_HELLO = 32, /* struct wire_hello: first of all */
         WIRE_STARTED,    /* program: executed (with a compiler: that one; when the program itself then cannot be, it exits with 127 and says why on its
                           * standard error). Before anything else of it. Of a context: its process stands; whether its interpreter does, its control channel tells */
-        WIRE_FAILED,     /* program: gb_error: nothing was executed; its number is free again */
+        WIRE_FAILED,     /* program: gb_error: nothing was executed, or (GB_E_LOST) that is not known; its number is
+                          * free again */
         WIRE_SIGNALLED,  /* program, value: the signal */
         WIRE_ENDED,      /* program: struct wire_end. All that it had written before was sent before; its number is free again */
         WIRE_USAGE,      /* value; struct wire_usage. Sent by itself, too: before bytes of a control channel, if something has changed (for that, tasks
@@ -127,16 +129,24 @@ struct wire_hello {
         char apparmor[64];              /* /proc/self/attr/current; empty: none */
 };
 
+/* Bits of wire_usage.known: the agent could read these numbers. The others are 0. */
+#define WIRE_USAGE_DISK 1U  /* disk_bytes, inodes, disk_full: of all places */
+#define WIRE_USAGE_TASKS 2U /* tasks */
 struct wire_usage {
-        uint64_t disk_bytes, inodes; /* in /sandbox (when it is a tmpfs), /tmp, /dev/shm and the place of the code, less what was there at the start */
+        uint32_t known;              /* WIRE_USAGE_... */
         uint32_t disk_full;          /* one of them has no room left, of bytes or of inodes */
+        uint64_t disk_bytes, inodes; /* in /sandbox (when it is a tmpfs), /tmp, /dev/shm and the place of the code,
+                                      * less what was there at the start */
         uint32_t tasks;              /* processes and threads in the container but the agent's own */
+        uint32_t reserved;           /* 0 */
 };
 
 struct wire_end {
         struct ending ending;      /* of its leader; not seen when the leader could not be killed, or its end was nobody's to see */
         uint32_t compiling;
         uint32_t unkillable;       /* something that it started did not die in time: the container must */
+        uint32_t starved;          /* the agent has ended it by itself: there was no room for what was sent to it */
+        uint32_t reserved;         /* 0 */
         uint64_t wall_usec;        /* of the program's, without its compiler */
         struct wire_usage usage;   /* after its end */
 };

@@ -122,6 +122,14 @@ static int ask_image(const struct engine *e, const char *method, const char *nam
         return engine_call(e, method, target.data, NULL, IMAGES_ANSWER_USEC, ret_status, ret, err);
 }
 
+/* Of an image, as its engine tells it; null when it does not. */
+static json_t *size_of(const json_t *image)
+{
+        const json_t *size = json_object_get(image, "Size");
+
+        return json_is_integer(size) ? json_integer(json_integer_value(size)) : json_null();
+}
+
 static int describe(const struct engine *e, const char *name, const char *id, json_t **ret, gb_error *err)
 {
         _cleanup_json_ json_t *answer = NULL;
@@ -132,8 +140,8 @@ static int describe(const struct engine *e, const char *name, const char *id, js
                 return r;
         if (status != 200)
                 return engine_refusal(e, status, answer, "the image was built, but is not there", err);
-        *ret = json_pack("{s:s, s:s, s:s, s:s*, s:I, s:b}", "name", name, "backend", "docker", "source", "build", "id", *id ? id : NULL, "bytes",
-                         json_integer_value(json_object_get(answer, "Size")), "verified", 0);
+        *ret = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:b}", "name", name, "backend", "docker", "source", "build", "id", *id ? id : NULL, "bytes",
+                         size_of(answer), "verified", 0);
         return *ret ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
 }
 
@@ -189,20 +197,21 @@ static const char *short_name(const char *tag, char buf[static 256])
 static void add_images(json_t *list, const json_t *image)
 {
         const json_t *tags = json_object_get(image, "RepoTags"), *tag, *labels = json_object_get(image, "Labels");
-        time_t created = (time_t)json_integer_value(json_object_get(image, "Created"));
+        const json_t *told = json_object_get(image, "Created");
+        time_t created = (time_t)json_integer_value(told);
         char name[256], when[32] = "";
         struct tm tm;
         size_t i;
 
         if (json_object_get(labels, LABEL_RUNNER)) /* made by ourselves from one of the others, for its containers */
                 return;
-        if (gmtime_r(&created, &tm))
+        if (json_is_integer(told) && gmtime_r(&created, &tm))
                 (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
         json_array_foreach(tags, i, tag) {
                 const char *text = json_string_value(tag);
                 if (text && strncmp(text, "<none>", 6) != 0)
-                        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:s}", "name", short_name(text, name), "backend", "docker", "created", when, "bytes",
-                                                              json_integer_value(json_object_get(image, "Size")), "source",
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:s?, s:o, s:s}", "name", short_name(text, name), "backend", "docker", "created",
+                                                              when[0] ? when : NULL, "bytes", size_of(image), "source",
                                                               json_object_get(labels, LABEL_IMAGE) ? "build" : "engine"));
         }
 }

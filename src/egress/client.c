@@ -193,7 +193,13 @@ static int spawn(int socket, gb_error *err)
         posix_spawn_file_actions_destroy(&actions);
         if (e == 0) {
                 proxy.pidfd = (int)syscall(SYS_pidfd_open, proxy.pid, 0);
-                return 0;
+                if (proxy.pidfd >= 0)
+                        return 0;
+                /* Without it neither its end could be seen nor could it be ended later. */
+                e = errno;
+                kill(proxy.pid, SIGKILL);
+                while (waitpid(proxy.pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
         }
         proxy.pid = 0;
         return error_set(err, GB_E_UNENFORCEABLE, e, "cannot start %s: %s; it belongs to the installation (GLOVEBOX_LIBEXEC_DIR says where that is)",

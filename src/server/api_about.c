@@ -106,9 +106,10 @@ void api_policies(struct request *r)
 
         if (!is_plain(r))
                 return;
+        int e = 0;
         for (size_t i = 0; i < levels->n; i++)
-                json_array_append_new(list, policy_to_json(levels->rows[i]));
-        reply_json(r, 200, json_pack("{s:s, s:O}", "default", r->server->policy->trust, "policies", list));
+                e |= json_array_append_new(list, policy_to_json(levels->rows[i]));
+        reply_json(r, 200, e == 0 ? json_pack("{s:s, s:O}", "default", r->server->policy->trust, "policies", list) : NULL);
 }
 
 /* ---- templates and languages ---- */
@@ -120,12 +121,13 @@ void api_templates(struct request *r)
 
         if (!is_plain(r))
                 return;
+        int e = 0;
         for (size_t i = 0; i < all->n; i++) {
                 const struct template *t = &all->rows[i];
-                json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:i, s:b}", "name", t->name, "description", t->description, "modules", words_to_json(t->modules),
+                e |= json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:i, s:b}", "name", t->name, "description", t->description, "modules", words_to_json(t->modules),
                                                       "pool", (int)t->pool, "warm", warm_has(t)));
         }
-        reply_json(r, 200, json_pack("{s:O}", "templates", list));
+        reply_json(r, 200, e == 0 ? json_pack("{s:O}", "templates", list) : NULL);
 }
 
 void api_languages(struct request *r)
@@ -135,12 +137,13 @@ void api_languages(struct request *r)
 
         if (!is_plain(r))
                 return;
+        int e = 0;
         for (size_t i = 0; i < all->n; i++) {
                 const struct language *l = &all->rows[i];
-                json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:o, s:b, s:b}", "name", l->name, "aliases", words_to_json(l->aliases), "file", l->file, "extensions",
+                e |= json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:o, s:b, s:b}", "name", l->name, "aliases", words_to_json(l->aliases), "file", l->file, "extensions",
                                                       words_to_json(l->extensions), "contexts", l->context != NULL, "found", language_is_found(l)));
         }
-        reply_json(r, 200, json_pack("{s:O}", "languages", list));
+        reply_json(r, 200, e == 0 ? json_pack("{s:O}", "languages", list) : NULL);
 }
 
 /* ---- doctor ---- */

@@ -248,14 +248,16 @@ bool session_take_out(struct live_session *s, const char *why, bool cancel)
 static void close_box(struct live_session *s)
 {
         _cleanup_free_ struct ledger_copy *rest = NULL;
-        _cleanup_free_ char *network = NULL;
+        _cleanup_free_ char *text = NULL;
+        const char *network = NULL; /* nothing was sent */
         gb_error err = {0};
 
         session_close_telling(s->session, &rest);
         s->session = NULL;
         if (network_ledger_says(rest)) {
                 _cleanup_json_ json_t *o = network_ledger_to_json(rest, AUDIT_HOSTS_MAX);
-                network = o ? json_print(o, 0) : NULL;
+                text = o ? json_print(o, 0) : NULL;
+                network = text ? text : "null"; /* something was, and there is no memory for it */
         }
         /* One that never was has no record; nor has the box of a single run. */
         if (!s->one_shot && s->end && journal_session_end(s->live->server->journal, s->id, s->end, network, &err) < 0) {

@@ -10,7 +10,6 @@ import re
 import sys
 
 import pytest
-
 from bench_fixtures import run_bench
 from conftest import needs_root
 from engines import session_engines
@@ -66,6 +65,7 @@ def assert_absent(report, output, expected):
         assert re.search(rf"^ *{re.escape(name)}:? +absent: {re.escape(why)}", output, re.MULTILINE), (name, output)
 
 
+@pytest.mark.engines
 def test_run(smoke, hosts):
     report, output = smoke("run", *filter(None, [hosts.get("docker")]))
     assert_titles(output, "One after the other", "After 100 ms of idleness", "Peak memory of glovebox itself", "Goals")
@@ -120,6 +120,7 @@ def test_server(smoke, tmp_path):
     assert "| clients |" in (tmp_path / "tables.md").read_text()
 
 
+@pytest.mark.engines
 def test_backends(smoke, hosts):
     report, output = smoke("backends", *hosts.values())
     assert_titles(output, "(1) Start", "(2) Live", "(3) Memory", "(4) One-shot")
@@ -134,7 +135,7 @@ def test_backends(smoke, hosts):
         assert f"{kind} run" in report["times"]["start"] and f"{kind} exec" in report["times"]["live"], report["failed"]
 
 
-def test_mcp(smoke, tmp_path, hosts):
+def test_mcp(smoke, tmp_path):
     python = os.environ.get("GLOVEBOX_TEST_MCP_PYTHON") or sys.executable
     report, output = smoke("mcp", "--markdown", tmp_path / "tables.md", BENCH_MCP_PYTHON=python)
     assert_titles(output, "From the start", "A call of one line", "Asked for nothing", "2 clients at once", "Goals")

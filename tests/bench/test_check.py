@@ -4,7 +4,6 @@ import importlib.util
 import json
 
 import pytest
-
 from bench_fixtures import run_bench
 from conftest import ROOT, needs_root
 

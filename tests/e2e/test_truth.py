@@ -5,6 +5,7 @@ The warden learns of a program from a message and of its end from the kernel, an
 an idle machine it is never late. Here it is stopped for moments, or each of its system calls of one kind is delayed, so
 that programs begin and end behind its back; every status must still be the one of the program. What programs must
 come to is in tests/endings.py, and `./dev soak truth` is the long version."""
+
 import collections
 import os
 import pathlib
@@ -20,8 +21,9 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import endings  # noqa: E402
+from cgroups import OwnGroups  # noqa: E402
 from conftest import needs_root, wait_until  # noqa: E402
-from server import PATIENCE, Server, in_threads  # noqa: E402
+from server import PATIENCE, Server, in_threads, wait_for  # noqa: E402
 from serving import who  # noqa: E402
 from session_fixtures import cold_sessions, own_warden  # noqa: E402
 from sessions import wardens  # noqa: E402
@@ -46,7 +48,7 @@ def name_of(pid):
 
 
 def warden_below(pid):
-    """The first warden among a process and its descendants; what that has forked may have its name. None: there is none."""
+    """The first warden among a process and its descendants; its own children may have its name. None: there is none."""
     try:
         if name_of(pid) == "glovebox-warden":
             return pid
@@ -78,7 +80,10 @@ class Stopper(threading.Thread):
             try:
                 if pid:
                     self.stop(pid)
-            except (ProcessLookupError, FileNotFoundError):  # the command of the warden is over, and the warden with it
+            except (
+                ProcessLookupError,
+                FileNotFoundError,
+            ):  # the command of the warden is over, and the warden with it
                 pid = None
             self.over.wait(self.chance.uniform(*GOING))
 
@@ -96,14 +101,31 @@ class Late:
 
     def __init__(self, pid, call, scratch):
         self.pid, self.log = pid, scratch / "strace"
-        self.command = ["strace", "-q", "-o", str(self.log), "-p", str(pid), "-e", f"trace={call}", "-e", f"inject={call}:delay_enter={DELAY_USEC}"]
+        self.command = [
+            "strace",
+            "-q",
+            "-o",
+            str(self.log),
+            "-p",
+            str(pid),
+            "-e",
+            f"trace={call}",
+            "-e",
+            f"inject={call}:delay_enter={DELAY_USEC}",
+        ]
 
     def is_attached(self):
-        return int(pathlib.Path(f"/proc/{self.pid}/status").read_text().partition("TracerPid:")[2].split()[0]) == self.process.pid
+        return (
+            int(pathlib.Path(f"/proc/{self.pid}/status").read_text().partition("TracerPid:")[2].split()[0])
+            == self.process.pid
+        )
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if not wait_until(lambda: self.is_attached() or self.process.poll() is not None, PATIENCE) or self.process.poll() is not None:
+        if (
+            not wait_until(lambda: self.is_attached() or self.process.poll() is not None, PATIENCE)
+            or self.process.poll() is not None
+        ):
             self.process.kill()
             pytest.fail(f"strace: {self.process.communicate()[1].decode()}")
         return self
@@ -118,6 +140,7 @@ class Late:
 
 
 # ---- clients: each gives what was wrong ----
+
 
 def run_once(server, seed, n):
     """Runs in boxes of their own: a box that goes is a moment in which ends are looked for."""
@@ -138,8 +161,14 @@ def run_in_sessions(server, seed, n):
         path = "/v1/sessions/" + server.session(template=None)
         for _ in range(2):
             ending = endings.draw_short(chance, LANGUAGES)
-            wrong.append(ending.problem(server.post(f"{path}/runs", {**ending.request(), "context": None}).expect(200).json["result"]))
-            ending = chance.choice((endings.context_exit, endings.context_signal))(chance, chance.choice(("bash", "python")), "")
+            wrong.append(
+                ending.problem(
+                    server.post(f"{path}/runs", {**ending.request(), "context": None}).expect(200).json["result"]
+                )
+            )
+            ending = chance.choice((endings.context_exit, endings.context_signal))(
+                chance, chance.choice(("bash", "python")), ""
+            )
             wrong.append(ending.problem(server.post(f"{path}/runs", ending.request()).expect(200).json["result"]))
         server.delete(path).expect(204)
     return wrong
@@ -149,15 +178,21 @@ def all_true(results, n):
     """Asserts that so many were compared, and that none was wrong."""
     problems = [problem for some in results for problem in some]
     wrong = [problem for problem in problems if problem]
-    assert len(problems) == n and not wrong, f"{len(wrong)} of {len(problems)} wrong: {collections.Counter(wrong).most_common(5)}"
+    assert (
+        len(problems) == n and not wrong
+    ), f"{len(wrong)} of {len(problems)} wrong: {collections.Counter(wrong).most_common(5)}"
 
 
 # ---- a server ----
 
+
 def test_a_server_whose_warden_stands_still(who):
     with Server(**who) as server:
         with Stopper(lambda: warden_below(server.pid), 1) as stopper:
-            results = in_threads([lambda i=i: run_once(server, i, 25) for i in range(8)] + [lambda i=i: run_in_sessions(server, i, 24) for i in range(8, 14)])
+            results = in_threads(
+                [lambda i=i: run_once(server, i, 25) for i in range(8)]
+                + [lambda i=i: run_in_sessions(server, i, 24) for i in range(8, 14)]
+            )
         all_true(results, 8 * 25 + 6 * 24)
         assert stopper.stops > 20
 
@@ -174,7 +209,74 @@ def test_a_server_whose_warden_is_slow(call, scratch):
         assert late.delays > 60
 
 
+@pytest.fixture(scope="module")
+def held():
+    """Runs an ending of which the warden tells late: it is stopped from the first output on, for a second."""
+    with Server() as server:
+        warden = warden_below(server.pid)
+
+        def run(path, ending):
+            answer = server.post(path, {**ending.request(), "detach": True}).expect(202)
+            number = answer.json["id"]
+            wait_for(lambda: server.get(f"/v1/runs/{number}/events").json["next"] >= 2)
+            os.kill(warden, signal.SIGSTOP)
+            try:
+                time.sleep(1)
+            finally:
+                os.kill(warden, signal.SIGCONT)
+            problem = ending.problem(server.wait_run(number)["result"])
+            assert not problem, problem
+
+        run.session = f"/v1/sessions/{server.session()}/runs"
+        yield run
+
+
+ENDS = pytest.mark.parametrize(
+    "end, outcome",
+    [
+        ("exit 0", endings.exited(0)),
+        ("exit 7", endings.exited(7)),
+        ("kill -TERM $$", endings.killed("SIGTERM")),
+        ("kill -SYS $$", endings.killed("SIGSYS")),
+    ],
+)
+
+
+@ENDS
+def test_a_context_whose_end_is_told_late(held, end, outcome):
+    """The front sees the control channel close long before the warden tells how the interpreter has ended."""
+    code = f"echo on; sleep 0.1; {end}"
+    held(held.session, endings.Ending("a context ends", "bash", code, endings.gone(outcome), stdout="on\n"))
+
+
+@ENDS
+@pytest.mark.parametrize("in_session", [False, True], ids=["once", "session"])
+def test_an_end_within_the_time_limit_that_is_told_late(held, in_session, end, outcome):
+    """The front's clock reaches the limit after the program has ended by itself, and before the warden tells so."""
+    code = f"echo on; sleep 0.1; {end}"
+    held(
+        held.session if in_session else "/v1/runs",
+        endings.Ending("ends", "sh", code, outcome, stdout="on\n", timeout=0.7),
+    )
+
+
+@needs_root
+@pytest.mark.parametrize("fields", [{"context": None}, {}], ids=["program", "context"])
+def test_a_run_after_one_that_was_ended_for_memory(fields):
+    """An interpreter that was made ahead for the session is not taken for a run that met the limit."""
+    with OwnGroups() as groups, Server(environ=groups.environ, warm=["python"]) as server:
+        for _ in range(3):
+            session = server.session(policy={"mem_limit": "64m"})
+            hog = "my $x = 'x' x 300_000_000;"
+            first = server.run(hog, session, language="perl", context=None)["result"]
+            assert first["verdict"]["kind"] == "memory", first
+            second = server.run("print('on')", session, **fields)["result"]
+            assert (second["verdict"]["kind"], second["stdout"]) == ("ok", "on\n"), second["verdict"]
+            server.delete(f"/v1/sessions/{session}").expect(204)
+
+
 # ---- the library and the command, each with a warden of its own ----
+
 
 def test_a_library_whose_warden_stands_still(cold_sessions):
     with cold_sessions() as first:

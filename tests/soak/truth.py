@@ -13,13 +13,17 @@ Prints a line while it works on a terminal, and at the end the rate and what was
 result was wrong; the first of them are printed completely, with a histogram of all. With the same seed, number of
 runs and clients every client runs the same programs in the same order. $GLOVEBOX is the program whose server is used.
 """
+
 import argparse
 import collections
+import contextlib
 import http.client
 import json as jsonlib
 import os
 import pathlib
 import random
+import re
+import signal
 import sys
 import threading
 import time
@@ -29,11 +33,14 @@ from cgroups import OwnGroups  # noqa: E402
 from endings import ENDINGS, SMALL, Outcome, draw, outcome_of, show  # noqa: E402
 from server import NDJSON, Server, birth, wait_for  # noqa: E402
 
-PATIENCE = 120         # seconds for one answer: a run that takes longer hangs
-SHOWN = 5              # wrong results that are printed completely
-WRONG_MAX = 200        # and so many end the soak
+PATIENCE = 120  # seconds for one answer: a run that takes longer hangs
+SHOWN = 5  # wrong results that are printed completely
+WRONG_MAX = 200  # and so many end the soak
 LANGUAGES_MIN = 5
-RETRY_SECONDS = 0.05   # after a refusal; the server says a second, which is for clients that have something else to do
+RETRY_SECONDS = (
+    0.05  # after a refusal; the server says a second, which is for clients that have something else to do
+)
+REST = 60  # seconds within which everything is gone
 NOTHING = {"sessions": 0, "runs": 0, "memory_bytes": 0}
 
 
@@ -46,37 +53,55 @@ class Over(Exception):
 
 
 class Client(threading.Thread):
-    """Draws stories until its number of runs is done. Only the stories draw from `chance`, so that they are the same each time."""
+    """Draws stories until its number of runs is done. Nothing that depends on time draws from `chance`, so that the
+    stories are the same each time."""
 
     def __init__(self, soak, number, runs):
         super().__init__(daemon=True, name=f"client {number}")
         self.soak, self.number, self.runs = soak, number, runs
         self.chance = random.Random(f"{soak.seed} {number}")
         self.connection, self.done, self.refused, self.counts = None, 0, 0, collections.Counter()
-        self.session_path = None
+        self.history, self.opened = [], []  # what the present story has run before, and its session
 
     def run(self):
-        stories = [(70, self.once), (6, self.once_with_limits), (8, self.session), (3, self.session_with_limits), (3, self.crowded_session),
-                   (2, self.deleted_session), (2, self.retried), (2, self.left)]
+        stories = [
+            (70, self.once),
+            (6, self.once_with_limits),
+            (8, self.session),
+            (3, self.session_with_limits),
+            (3, self.crowded_session),
+            (2, self.deleted_session),
+            (2, self.retried),
+            (2, self.left),
+        ]
         while self.done < self.runs and not self.soak.over.is_set():
             _, story = self.chance.choices(stories, [weight for weight, _ in stories])[0]
+            self.history, self.opened = [], []
             try:
                 story()
             except Over:
-                break
+                pass
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, Wrong) as error:
                 expected, got = error.args if isinstance(error, Wrong) else ("an answer", repr(error))
                 self.soak.report(self, story.__name__, expected, got)
                 self.connection = None
+            for path in self.opened:  # the story broke off
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    self.soak.server.delete(path)
         if self.connection:
             self.connection.close()
 
     # ---- requests ----
 
     def ask(self, method, path, json=None, good=(200,), headers=None, stream=False):
-        """The JSON of an answer with such a status; of a stream, the response. A refusal by admission is counted, and asked again."""
+        """The JSON of an answer with such a status, or the response of a stream. A request that admission has refused
+        is counted and sent again."""
         body = None if json is None else jsonlib.dumps(json)
-        headers = {**({"Content-Type": "application/json"} if body else {}), **({"Accept": NDJSON} if stream else {}), **(headers or {})}
+        headers = {
+            **({"Content-Type": "application/json"} if body else {}),
+            **({"Accept": NDJSON} if stream else {}),
+            **(headers or {}),
+        }
         while True:
             if self.soak.over.is_set():
                 raise Over
@@ -91,7 +116,10 @@ class Client(threading.Thread):
             self.refused += 1
             time.sleep(RETRY_SECONDS)
         if response.status not in good:
-            raise Wrong(f"{method} {path.split('/')[2]}: HTTP {good[0]}", f"HTTP {response.status} {text[:2000].decode(errors='replace')}")
+            raise Wrong(
+                f"{method} {path.split('/')[2]}: HTTP {good[0]}",
+                f"HTTP {response.status} {text[:2000].decode(errors='replace')}",
+            )
         return jsonlib.loads(text) if text else None
 
     def events(self, response):
@@ -128,22 +156,22 @@ class Client(threading.Thread):
         problem = "not ended" if run.get("state") != "ended" else ending.problem(result)
         self.done += 1
         self.counts[ending.name] += 1
+        self.history.append(f"{ending!r} {ending.code!r}")
         if problem:
             self.soak.report(self, repr(ending), " or ".join(map(show, ending.outcomes)), problem, ending, run)
 
     def streamed(self, path, ending, fields):
         """A run object made of its events."""
-        output, last = "", None
+        output, error, last = "", None, None
         for event in self.events(self.ask("POST", path, {**ending.request(), **fields}, stream=True)):
             last = event
             if event["event"] == "stdout":
                 output += event.get("data", "")
             elif event["event"] == "exception":
                 error = event["error"]
-                fields = {**fields, "exception": error}
         if not last or last["event"] != "verdict":
             raise Wrong("a last event with the verdict", str(last))
-        result = {**last, "stdout": output, **({"error": fields.get("exception")} if "state" in last else {})}
+        result = {**last, "stdout": output, **({"error": error} if "state" in last else {})}
         return {"id": result["id"], "state": "ended", "result": result}
 
     def cancelled(self, path, ending, fields):
@@ -174,8 +202,17 @@ class Client(threading.Thread):
         if self.chance.random() < 0.5:
             self.ask("POST", f"/v1/runs/{run['id']}/cancel", {"kill": True}, (202, 409))
         found = self.ask("GET", f"/v1/runs/{run['id']}")
-        if outcome_of(found["result"]) != outcome_of(run["result"]) or found["result"].get("stdout") != run["result"].get("stdout"):
-            self.soak.report(self, f"{ending!r}, read again", show_result(run["result"]), show_result(found["result"]), ending, found)
+        if outcome_of(found["result"]) != outcome_of(run["result"]) or found["result"].get("stdout") != run[
+            "result"
+        ].get("stdout"):
+            self.soak.report(
+                self,
+                f"{ending!r}, read again",
+                show_result(run["result"]),
+                show_result(found["result"]),
+                ending,
+                found,
+            )
 
     # ---- stories ----
 
@@ -192,10 +229,12 @@ class Client(threading.Thread):
     def open_session(self, **fields):
         if self.chance.random() < 0.3:
             fields["template"] = None
-        return "/v1/sessions/" + self.ask("POST", "/v1/sessions", fields, (201,))["id"]
+        self.opened.append("/v1/sessions/" + self.ask("POST", "/v1/sessions", fields, (201,))["id"])
+        return self.opened[0]
 
     def close_session(self, path):
         self.ask("DELETE", path, good=(204,))
+        self.opened.clear()
 
     def session(self):
         """Programs and contexts, one after the other."""
@@ -224,7 +263,14 @@ class Client(threading.Thread):
         for _ in range(self.chance.randrange(2, 6)):
             ending = draw(self.chance, "program", self.soak.languages)
             if not ending.cancel:
-                begun.append((ending, self.ask("POST", f"{path}/runs", {**ending.request(), "context": None, "detach": True}, (202,))["id"]))
+                begun.append(
+                    (
+                        ending,
+                        self.ask(
+                            "POST", f"{path}/runs", {**ending.request(), "context": None, "detach": True}, (202,)
+                        )["id"],
+                    )
+                )
         self.have(f"{path}/runs", draw(self.chance, "context", self.soak.languages))
         for ending, run in begun:
             self.compare(ending, self.wait(run))
@@ -236,20 +282,36 @@ class Client(threading.Thread):
         for _ in range(2):
             ending = draw(self.chance, "program", self.soak.languages).may_be_cancelled()
             if not ending.cancel:
-                begun.append((ending, self.ask("POST", f"{path}/runs", {**ending.request(), "context": None, "detach": True}, (202,))["id"]))
+                begun.append(
+                    (
+                        ending,
+                        self.ask(
+                            "POST", f"{path}/runs", {**ending.request(), "context": None, "detach": True}, (202,)
+                        )["id"],
+                    )
+                )
         self.close_session(path)
         for ending, run in begun:
             self.compare(ending, self.wait(run))
 
     def retried(self):
         """The same key twice: one run, and one result."""
-        ending, key = draw(self.chance, "program", self.soak.languages), {"Idempotency-Key": f"{self.number}-{self.chance.getrandbits(64):x}"}
+        ending, key = draw(self.chance, "program", self.soak.languages), {
+            "Idempotency-Key": f"{self.number}-{self.chance.getrandbits(64):x}"
+        }
         if ending.cancel:
             return
         first, second = (self.ask("POST", "/v1/runs", ending.request(), headers=key) for _ in range(2))
         self.compare(ending, first)
         if (second["id"], outcome_of(second["result"])) != (first["id"], outcome_of(first["result"])):
-            self.soak.report(self, f"{ending!r}, asked for again", show_result(first["result"]), show_result(second["result"]), ending, second)
+            self.soak.report(
+                self,
+                f"{ending!r}, asked for again",
+                show_result(first["result"]),
+                show_result(second["result"]),
+                ending,
+                second,
+            )
 
     def left(self):
         """The client goes away, which cancels the run."""
@@ -268,20 +330,34 @@ def show_result(result):
 class Soak:
     def __init__(self, server, options):
         self.server, self.seed = server, options.seed
-        self.over, self.lock, self.wrong, self.histogram = threading.Event(), threading.Lock(), [], collections.Counter()
+        self.over, self.lock, self.wrong, self.histogram = (
+            threading.Event(),
+            threading.Lock(),
+            [],
+            collections.Counter(),
+        )
         self.languages = self.find_languages()
-        self.clients = [Client(self, i, options.runs // options.clients + (i < options.runs % options.clients)) for i in range(options.clients)]
+        self.clients = [
+            Client(self, i, options.runs // options.clients + (i < options.runs % options.clients))
+            for i in range(options.clients)
+        ]
 
     def find_languages(self):
         named = {name for table in ENDINGS.values() for _, _, names in table for name in names}
-        found = {row["name"] for row in self.server.get("/v1/languages").expect(200).json["languages"] if row["found"]} & named
-        assert len(found) >= LANGUAGES_MIN, f"this host has {sorted(found)} only, and {LANGUAGES_MIN} languages are needed"
+        found = {
+            row["name"] for row in self.server.get("/v1/languages").expect(200).json["languages"] if row["found"]
+        } & named
+        assert (
+            len(found) >= LANGUAGES_MIN
+        ), f"this host has {sorted(found)} only, and {LANGUAGES_MIN} languages are needed"
         return found
 
     def report(self, client, name, expected, got, ending=None, run=None):
         with self.lock:
-            self.wrong.append((client.number, client.done, name, expected, got, ending, run))
-            self.histogram[expected if ending is None else name, got if run is None else show_result(run.get("result"))] += 1
+            self.wrong.append((client, client.done, client.history[:-1], name, expected, got, ending, run))
+            self.histogram[
+                expected if ending is None else name, got if run is None else show_result(run.get("result"))
+            ] += 1
             if len(self.wrong) >= WRONG_MAX:
                 self.over.set()
 
@@ -302,7 +378,11 @@ class Soak:
                         break
                 seconds = time.monotonic() - began
                 if terminal:
-                    print(f"\r{self.done} of {total} runs, {self.done / seconds:.0f} a second, {len(self.wrong)} wrong ", end="", flush=True)
+                    print(
+                        f"\r{self.done} of {total} runs, {self.done / seconds:.0f} a second, {len(self.wrong)} wrong ",
+                        end="",
+                        flush=True,
+                    )
         except KeyboardInterrupt:
             self.over.set()
             print("\ninterrupted: waits for the runs that go on", flush=True)
@@ -316,12 +396,18 @@ class Soak:
         return True
 
     def show(self):
-        counts, refused = sum((client.counts for client in self.clients), collections.Counter()), sum(client.refused for client in self.clients)
-        print(f"{self.done} runs by {len(self.clients)} clients in {', '.join(sorted(self.languages))}: {self.seconds:.1f} s, "
-              f"{self.done / self.seconds:.0f} a second, {refused} refused and asked again")
+        counts, refused = sum((client.counts for client in self.clients), collections.Counter()), sum(
+            client.refused for client in self.clients
+        )
+        print(
+            f"{self.done} runs by {len(self.clients)} clients in {', '.join(sorted(self.languages))}: "
+            f"{self.seconds:.1f} s, {self.done / self.seconds:.0f} a second, {refused} refused and asked again"
+        )
         print("  " + ", ".join(f"{name} {n}" for name, n in sorted(counts.items())))
-        for number, at, name, expected, got, ending, run in self.wrong[:SHOWN]:
-            print(f"\nWRONG: client {number}, its run {at}: {name}\n  expected: {expected}\n  got: {got}")
+        for client, at, history, name, expected, got, ending, run in self.wrong[:SHOWN]:
+            print(f"\nWRONG: client {client.number}, its run {at}: {name}\n  expected: {expected}\n  got: {got}")
+            for before in history:
+                print(f"  before it, in the same story: {before}")
             if ending:
                 print(f"  code: {ending.code!r} {ending.fields if 'stdin' not in ending.fields else ''}")
             if run:
@@ -334,18 +420,23 @@ class Soak:
 
 
 def mounts():
-    return set(pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
+    """Those of the host that could be ours."""
+    return {
+        line
+        for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+        if re.search(r"gbtest-| - (tmpfs|proc|devpts) none ", line)
+    }
 
 
 def check_nothing_left(server, groups, before):
     """Ends the server; nothing of it may be there afterwards."""
-    wait_for(lambda: server.used() == NOTHING)
+    wait_for(lambda: server.used() == NOTHING, REST)
     family = {pid: birth(pid) for pid in server.processes()}
     assert server.stop() == 0, server.output()
-    wait_for(lambda: not [pid for pid, born in family.items() if born and birth(pid) == born])
-    wait_for(lambda: not groups.boxes())
+    wait_for(lambda: not [pid for pid, born in family.items() if born and birth(pid) == born], REST)
+    wait_for(lambda: not groups.boxes(), REST)
     left = mounts() - before  # others of this machine may have some for a while
-    wait_for(lambda: not left & mounts())
+    wait_for(lambda: not left & mounts(), REST)
 
 
 def main():
@@ -355,6 +446,8 @@ def main():
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
+        signal.signal(number, signal.default_int_handler)
     good, before = False, mounts()
     with OwnGroups() as groups:
         server = Server(warm=["python"] if groups.environ else [], journal_runs=20_000, environ=groups.environ)
