@@ -49,6 +49,7 @@ struct box_end {
         bool compiling, disk_full, disk_hidden, pids_full;
         uint64_t wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, inodes_peak;
         uint64_t oom_kills, pids_refused;
+        bool cpu_known, memory_known, pids_known; /* whether they were observed; of a program in a session: session_usage() says */
 };
 
 struct box_event {
@@ -109,6 +110,7 @@ struct box_usage {
         uint64_t oom_kills, pids_refused;
         uint64_t disk_bytes, inodes; /* in its private places now */
         bool disk_full;
+        bool disk_unknown; /* these three could not be asked for */
         bool cpu_known, memory_known, pids_known; /* whether the host counts them */
         bool io_known; /* the same: bytes from and to its disks */
         uint64_t io_read_bytes, io_write_bytes;

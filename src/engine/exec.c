@@ -147,6 +147,7 @@ static void note_started(struct exec *x)
         facts_of(x)->started = true;
         uint64_t t_usec = monotonic_usec() - x->asked_usec;
         x->result->setup_usec = t_usec;
+        x->result->setup_known = true;
         if (x->callbacks->started)
                 x->callbacks->started(x->callbacks->data, t_usec);
 }

@@ -146,8 +146,7 @@ static void take_end(struct run *r, const struct box_end *end)
         if (facts->stop == STOP_NONE && end->stop == BOX_STOP_NONE && places_look(&r->places, facts))
                 facts->stop = STOP_DISK;
         result_take_end(r->result, end);
-        facts->disk_peak_bytes += r->places.disk.peak_bytes;
-        facts->inodes_peak += r->places.disk.peak_inodes;
+        places_add_peaks(&r->places, facts);
 }
 
 /* What the program asks for before this waits in its listener. Without a network it is not to go on: it would take that for an answer. */
@@ -172,6 +171,7 @@ static void on_backend(evutil_socket_t fd, short what, void *data)
         }
         if (event.kind == BOX_EVENT_STARTED) {
                 r->result->setup_usec = event.t_usec - r->asked_usec;
+                r->result->setup_known = true;
                 note_started(r, event.t_usec);
                 connect_network(r);
         } else if (event.kind == BOX_EVENT_ENDED) {

@@ -338,6 +338,10 @@ static int fake_files(struct backend_session *s, int *fd, uid_t *uid, gid_t *gid
 
 static int fake_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
+        if (fake.usage_left > 0 && --fake.usage_left == 0) {
+                fake.usage_left = 1;
+                return error_set(err, GB_E_LOST, ENODEV, "the session is gone: its cgroups cannot be read");
+        }
         if (fake.usage_grows)
                 fake.usage.cpu_usec += 10000;
         *ret = fake.usage;

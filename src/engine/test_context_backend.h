@@ -33,6 +33,7 @@ struct fake_settings {
         bool warm; /* of the last program */
         bool usage_grows; /* 10 ms of processor time with each look */
         bool lose; /* next_event() fails */
+        int usage_left; /* session_usage() works so many times more, and fails then; 0: always works */
 };
 
 extern const struct backend fake_backend;

@@ -58,11 +58,14 @@ int content_exit_status(const json_t *result)
         return status <= UINT8_MAX ? status : -1;
 }
 
-double content_duration_ms(const json_t *result)
+bool content_duration_ms(const json_t *result, double *ret)
 {
-        double ms = json_number_value(json_object_get(result, "duration_ms"));
+        const json_t *ms = json_object_get(result, "duration_ms");
 
-        return ms > 0 ? ms : 0;
+        if (!json_is_number(ms))
+                return false;
+        *ret = MAX(json_number_value(ms), 0.0);
+        return true;
 }
 
 /* ---- sentences ---- */
@@ -140,8 +143,10 @@ static int add_without_name(struct buffer *out, const char *message)
 
 static int add_ok(struct buffer *out, const json_t *result)
 {
-        double ms = content_duration_ms(result);
+        double ms;
 
+        if (!content_duration_ms(result, &ms))
+                return buffer_add_string(out, "ok.");
         if (ms >= 1000)
                 return buffer_printf(out, "ok in %.1f s.", ms / 1000);
         return buffer_printf(out, "ok in %.*f ms.", ms < 10 ? 1 : 0, ms);
