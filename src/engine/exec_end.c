@@ -64,7 +64,7 @@ int exec_open_input(struct exec *x, gb_error *err)
 {
         int r = pump_open(&x->pump, x->stdin_fd, &x->pump_child);
 
-        return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot make a pipe for standard input: %s", strerror(-r)) : 0;
+        return r < 0 ? pump_explain(r, err) : 0;
 }
 
 static void set_deadline(struct exec *x, uint64_t usec)
@@ -95,7 +95,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 }
 
 /* Processor time is that of the whole session, since the run began: what others run at the same time counts. */
-static bool is_over_cpu(struct exec *x)
+static enum stop_reason sample_cpu(struct exec *x)
 {
         uint64_t limit = x->session->policy->cpu_time_usec;
         struct session *s = x->session;
@@ -103,10 +103,12 @@ static bool is_over_cpu(struct exec *x)
 
         /* Somebody starts a program just now: next time. */
         if (limit == 0 || pthread_mutex_trylock(&s->backend_lock) != 0)
-                return false;
+                return STOP_NONE;
         int r = s->backend->session_usage(s->box, &now, NULL);
         pthread_mutex_unlock(&s->backend_lock);
-        return r == 0 && grown(now.cpu_usec, x->before.cpu_usec) > limit;
+        if (r < 0)
+                return STOP_LOST; /* a limit that cannot be looked at is not kept */
+        return grown(now.cpu_usec, x->before.cpu_usec) > limit ? STOP_CPU : STOP_NONE;
 }
 
 static bool is_over_disk(struct exec *x)
@@ -125,7 +127,7 @@ enum stop_reason exec_sample(struct exec *x)
 {
         if (is_over_disk(x))
                 return STOP_DISK;
-        return is_over_cpu(x) ? STOP_CPU : STOP_NONE;
+        return sample_cpu(x);
 }
 
 void exec_take_end(struct exec *x, const struct box_end *end)
@@ -231,7 +233,7 @@ static void take_usage(struct exec *x)
 static void lose(struct run_facts *f)
 {
         f->stop = STOP_LOST;
-        f->lost_reason = verdict_no_memory;
+        f->lost_reason = f->lost_reason ? f->lost_reason : verdict_no_memory;
 }
 
 int exec_finish(struct exec *x, gb_error *err)

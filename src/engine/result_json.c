@@ -255,6 +255,14 @@ static int set_end(json_t *o, const struct run_facts *f)
         return r;
 }
 
+/* Where nothing was run nothing was sent; otherwise a run without a ledger has lost it. */
+static json_t *network_to_json(const struct result *result)
+{
+        if (!result->network && result->verdict.kind != VERDICT_BLOCKED)
+                return json_null();
+        return network_ledger_to_json(result->network, SIZE_MAX);
+}
+
 json_t *result_to_json(const struct result *result, const struct policy *policy)
 {
         _cleanup_json_ json_t *o = json_object();
@@ -279,7 +287,7 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= json_object_set_new(o, "guard", guard_to_json(result->findings));
         r |= json_object_set_new(o, "scrubbed", scrubbed_to_json(result));
         if (policy->network_mode == NETWORK_ALLOWLIST)
-                r |= json_object_set_new(o, "network", network_ledger_to_json(result->network, SIZE_MAX));
+                r |= json_object_set_new(o, "network", network_to_json(result));
         r |= result_set_session(o, result);
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
