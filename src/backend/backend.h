@@ -49,7 +49,8 @@ struct box_end {
         bool compiling, disk_full, disk_hidden, pids_full;
         uint64_t wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, inodes_peak;
         uint64_t oom_kills, pids_refused;
-        bool cpu_known, memory_known, pids_known; /* whether they were observed; of a program in a session: session_usage() says */
+        /* whether they were observed; of a program in a session: session_usage() says */
+        bool cpu_known, memory_known, pids_known;
 };
 
 struct box_event {

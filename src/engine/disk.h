@@ -33,7 +33,8 @@ struct disk_watch {
         uint64_t peak_bytes, peak_inodes; /* growth */
         uint64_t bytes, inodes;           /* the same, at the last look */
         uint64_t took_usec, looked_usec;  /* the last look, and when it ended (CLOCK_MONOTONIC) */
-        bool whole;                       /* the last look saw everything, or too much; otherwise the amounts are those of the look before it */
+        /* the last look saw everything, or too much; otherwise the amounts are those of the look before it */
+        bool whole;
         int error;                        /* an errno when the host could not complete the last look; 0: it could */
 };
 

@@ -39,8 +39,8 @@
 /* What is printed between two runs waits in its pipe for the next. A question of our own leaves it there, unless the answer does not come: an
  * interpreter whose pipe is full may have to write first. */
 #define OURS_PATIENCE_USEC 500000ULL
-/* Reads of what a dead interpreter has left in its channel; more than its socket holds. So many rounds are also given to what
- * waited to be read when the time was over. */
+/* Reads of what a dead interpreter has left in its channel; more than its socket holds. So many rounds are also given
+ * to what waited to be read when the time was over. */
 #define LAST_READS_MAX 16
 
 enum slot { SLOT_CONTROL, SLOT_OUT, SLOT_ERR, SLOT_PROGRAM, SLOT_SESSION, SLOT_INTERRUPT, SLOT_CANCEL, SLOT_INPUT, SLOT_COUNT };
@@ -148,7 +148,8 @@ static void note_broken(struct exec *x, const char *rule)
                 return;
         facts_of(x)->channel_broken = true;
         facts_of(x)->broken_rule = rule;
-        (void)shutdown(x->io->control, SHUT_RD); /* nobody listens from here on: what a backend still has for us must not stand before the end */
+        /* nobody listens from here on: what a backend still has for us must not stand before the end */
+        (void)shutdown(x->io->control, SHUT_RD);
         stop(x, STOP_NONE);
 }
 
@@ -326,7 +327,8 @@ static void collect_input(struct exec *x)
         int errnum = n < 0 ? errno : 0;
         /* A terminal whose other end is closed says EIO. */
         if (errnum != 0 && !(errnum == EIO && isatty(x->stdin_fd))) {
-                x->status = error_set(&x->error, GB_E_USAGE, errnum, "standard input cannot be read: %s", strerror(errnum));
+                x->status = error_set(&x->error, GB_E_USAGE, errnum, "standard input cannot be read: %s",
+                        strerror(errnum));
         } else if (n > 0) {
                 x->status = keep_input(x, (size_t)n);
         } else {
@@ -442,8 +444,8 @@ static void take_requests(struct exec *x, const struct pollfd p[static SLOT_COUN
                 take_cancel(x);
 }
 
-/* Code that was not sent yet is not sent when the caller does not want it. Once it was, an end that has happened comes before
- * a request to end it. */
+/* Code that was not sent yet is not sent when the caller does not want it. Once it was, an end that has happened
+ * comes before a request to end it. */
 static void take_slots(struct exec *x, const struct pollfd p[static SLOT_COUNT])
 {
         bool begun = !x->channel || x->channel->stage == CHANNEL_RUNNING;
@@ -468,8 +470,8 @@ static void take_slots(struct exec *x, const struct pollfd p[static SLOT_COUNT])
                 take_input(x);
 }
 
-/* The time is over. Whatever the program has said by now counts before that: a thread of ours that was late must not make a
- * timeout of a good end. */
+/* The time is over. Whatever the program has said by now counts before that: a thread of ours that was late must not
+ * make a timeout of a good end. */
 static bool is_late(struct exec *x, const struct pollfd p[static SLOT_COUNT])
 {
         bool waits = p[SLOT_CONTROL].revents & POLLIN || p[SLOT_PROGRAM].revents;

@@ -172,8 +172,10 @@ static void miss_counters(struct exec *x)
 {
         struct run_facts *f = &x->result->facts;
         struct box_usage end = {
-                .cpu_usec = f->cpu_usec, .memory_peak_bytes = f->memory_peak_bytes, .pids_peak = f->pids_peak, .oom_kills = f->oom_kills,
-                .pids_refused = f->pids_refused, .cpu_known = f->known.cpu, .memory_known = f->known.memory, .pids_known = f->known.pids,
+                .cpu_usec = f->cpu_usec, .memory_peak_bytes = f->memory_peak_bytes, .pids_peak = f->pids_peak,
+                .oom_kills = f->oom_kills,
+                .pids_refused = f->pids_refused, .cpu_known = f->known.cpu, .memory_known = f->known.memory,
+                .pids_known = f->known.pids,
         };
 
         take_counters(x, &end);

@@ -65,7 +65,8 @@ static int counted_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_e
         if (r < 0)
                 return r;
         if (usage.disk_unknown)
-                return error_set(err, GB_E_LOST, EIO, "the room in the workspace cannot be measured, so nothing is written there");
+                return error_set(err, GB_E_LOST, EIO,
+                        "the room in the workspace cannot be measured, so nothing is written there");
         bool room = usage.disk_bytes <= bytes_max && bytes <= bytes_max - usage.disk_bytes;
         bool nodes = usage.inodes <= inodes_max && inodes <= inodes_max - usage.inodes;
         return room && nodes ? 0 : full(err, bytes, inodes);
@@ -98,7 +99,8 @@ int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *e
         bool free = w->free[0] >= w->floors[0] && bytes <= w->free[0] - w->floors[0];
         pthread_mutex_unlock(&s->disk_lock);
         if (state == DISK_HIDDEN)
-                return error_set(err, GB_E_DISK_FULL, error > 0 ? error : EACCES, "the room in the workspace cannot be measured (%s), so nothing is written there",
+                return error_set(err, GB_E_DISK_FULL, error > 0 ? error : EACCES,
+                        "the room in the workspace cannot be measured (%s), so nothing is written there",
                                  error > 0 ? strerror(error) : "a directory is closed or too deep");
         return room && free && state != DISK_OVER && state != DISK_HOST_FULL ? 0 : full(err, bytes, inodes);
 }

@@ -16,7 +16,8 @@ struct inlet {
 
 /* 0, or a negative errno: it could not be looked at, so the program must not have it. */
 int inlet_see(void *inlet, const void *bytes, size_t size);
-/* Nothing more comes: a secret in it becomes a finding of the result. 0, or a negative errno: something could not be looked at. */
+/* Nothing more comes: a secret in it becomes a finding of the result. 0, or a negative errno: something could not be
+ * looked at. */
 int inlet_end(struct inlet *i, struct result *result);
 void inlet_done(struct inlet *i);
 

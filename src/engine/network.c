@@ -25,8 +25,10 @@ struct network_box {
         pthread_mutex_t lock;        /* of what follows */
         struct policy *changed;      /* the network that was set later; NULL: the policy's */
         unsigned runs;               /* that go on */
-        struct ledger_copy *quiet;   /* as it was when the last of them ended; NULL: there was none yet, or it is lost */
-        bool quiet_lost;             /* there was no memory for it, so what came since then cannot be told from what came before */
+        /* as it was when the last of them ended; NULL: there was none yet, or it is lost */
+        struct ledger_copy *quiet;
+        /* there was no memory for it, so what came since then cannot be told from what came before */
+        bool quiet_lost;
         struct ledger_copy *outside; /* what came while there was none, but since then; NULL: it was taken */
 };
 
@@ -244,8 +246,11 @@ static int scrub_hosts(const struct network_box *n, struct ledger_copy *l)
 {
         for (size_t i = 0; i < l->n; i++) {
                 char *host = l->rows[i].host;
-                if (scrub_name_of_host(n->names, host, sizeof(l->rows[i].host)) < 0 || scrub_name_of_host(n->scrub, host, sizeof(l->rows[i].host)) < 0)
-                        return -ENOMEM;
+                int r = scrub_name_of_host(n->names, host, sizeof(l->rows[i].host));
+                if (r == 0)
+                        r = scrub_name_of_host(n->scrub, host, sizeof(l->rows[i].host));
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -316,7 +321,8 @@ static void note_quiet(struct network_box *n)
 /* With the lock, while there is no run. */
 static void count_outside(struct network_box *n)
 {
-        _cleanup_free_ struct ledger_copy *since = n->quiet_lost ? NULL : ledger_since(egress_box_ledger(n->egress), n->quiet);
+        const struct ledger *l = egress_box_ledger(n->egress);
+        _cleanup_free_ struct ledger_copy *since = n->quiet_lost ? NULL : ledger_since(l, n->quiet);
 
         if (!n->outside) /* the box has ended, and the rest was told */
                 return;

@@ -49,9 +49,9 @@ void network_run_end(struct network_run *run);
 /* What came while no run was there, up to now. NULL: nothing. What could not be counted makes it `incomplete`. */
 struct ledger_copy *network_box_rest(struct network_box *n);
 
-/* {"requests", "denied", "bytes_up", "bytes_down", "cut", "hosts": [...]}, and "incomplete": true where that is so. ledger NULL: nothing was sent;
- * a ledger that is lost is not to be shown by this. hosts_max: of them, those that were let through first;
- * then "hosts_more" says how many others there are. NULL when out of memory. */
+/* {"requests", "denied", "bytes_up", "bytes_down", "cut", "hosts": [...]}, and "incomplete": true where that is so.
+ * ledger NULL: nothing was sent; a ledger that is lost is not to be shown by this. hosts_max: of them, those that
+ * were let through first; then "hosts_more" says how many others there are. NULL when out of memory. */
 json_t *network_ledger_to_json(const struct ledger_copy *ledger, size_t hosts_max);
 
 /* Whether it says that something was asked for, or that a part is missing. */

@@ -55,7 +55,8 @@ int pump_open(struct pump *p, int source, int *ret_child)
 int pump_explain(int r, gb_error *err)
 {
         if (r == -EISDIR || r == -EBADF)
-                return error_set(err, GB_E_USAGE, -r, "standard input cannot be read: %s", r == -EISDIR ? "it is a directory" : "it is not open for reading");
+                return error_set(err, GB_E_USAGE, -r, "standard input cannot be read: %s",
+                        r == -EISDIR ? "it is a directory" : "it is not open for reading");
         return error_set(err, GB_E_INTERNAL, -r, "cannot make a pipe for standard input: %s", strerror(-r));
 }
 

@@ -216,7 +216,8 @@ static int add_limit_notes(json_t *notes, const struct result *result, const str
         if (f->disk_full && kind != VERDICT_DISK)
                 r |= add_note(notes, "%s", verdict_full_place(f, policy, full));
         if (f->counters_lost)
-                r |= add_note(notes, "the counters of the session could not be read at the end: whether the run reached a limit of memory or tasks is not known");
+                r |= add_note(notes, "the counters of the session could not be read at the end: whether the run reached "
+                                     "a limit of memory or tasks is not known");
         if (result->truncated && kind != VERDICT_OUTPUT)
                 r |= add_note(notes, "the output was cut at its limit");
         if (result->values_dropped > 0)

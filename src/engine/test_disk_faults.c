@@ -132,9 +132,9 @@ static const struct {
         enum call call;
         int errnum, after; /* calls that work before */
 } faults[] = {
-        {CALL_CALLOC, ENOMEM, 0},  {CALL_OPENAT, EMFILE, 0},    {CALL_OPENAT, EMFILE, 1},   {CALL_OPENAT, EIO, 1},   {CALL_FSTATAT, EIO, 0},
-        {CALL_FSTATAT, EIO, 1},    {CALL_FSTATAT, ENOMEM, 1},   {CALL_FDOPENDIR, ENOMEM, 0}, {CALL_FDOPENDIR, ENOMEM, 1}, {CALL_READDIR, EIO, 0},
-        {CALL_READDIR, EIO, 4},
+        {CALL_CALLOC, ENOMEM, 0}, {CALL_OPENAT, EMFILE, 0}, {CALL_OPENAT, EMFILE, 1}, {CALL_OPENAT, EIO, 1},
+        {CALL_FSTATAT, EIO, 0}, {CALL_FSTATAT, EIO, 1}, {CALL_FSTATAT, ENOMEM, 1}, {CALL_FDOPENDIR, ENOMEM, 0},
+        {CALL_FDOPENDIR, ENOMEM, 1}, {CALL_READDIR, EIO, 0}, {CALL_READDIR, EIO, 4},
 };
 
 static void test_an_error_is_no_amount(void **state)
@@ -232,8 +232,10 @@ static void test_free_space_that_cannot_be_asked_for(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TREE_TEST(test_an_error_is_no_amount), TREE_TEST(test_a_look_that_fails_ends_the_run), TREE_TEST(test_a_closed_directory_is_hidden),
-                TREE_TEST(test_what_is_replaced_is_looked_at_again), TREE_TEST(test_free_space_that_cannot_be_asked_for),
+                TREE_TEST(test_an_error_is_no_amount), TREE_TEST(test_a_look_that_fails_ends_the_run),
+                TREE_TEST(test_a_closed_directory_is_hidden),
+                TREE_TEST(test_what_is_replaced_is_looked_at_again),
+                TREE_TEST(test_free_space_that_cannot_be_asked_for),
         };
 
         return cmocka_run_group_tests_name("engine/disk_faults", tests, NULL, NULL);

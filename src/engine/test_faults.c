@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors of the host under a run of test_context_backend.c: none of them becomes an end of input or output, a count or a
- * status. */
+ * Errors of the host under a run of test_context_backend.c: none of them becomes an end of input or output, a count or
+ * a status. */
 #include "base/fd.h"
 #include "engine/claims.h"
 #include "engine/inlet.h"
@@ -21,7 +21,8 @@
 
 /* ---- faults ---- */
 
-static int bad_read_errno; /* of a read that got what ends with "!", and of all of that descriptor from then on; 0: none */
+/* of a read that got what ends with "!", and of all of that descriptor from then on; 0: none */
+static int bad_read_errno;
 static int bad_fd = -1;
 static int failing = -1; /* allocations until one fails; -1: none does */
 
@@ -84,7 +85,8 @@ static int close_faults(void **state)
 static struct result *run_once(const char *code, int stdin_fd, int cancel_fd)
 {
         struct once_request request = {
-                .language = &plain_c, .code = code, .code_size = strlen(code), .stdin_fd = stdin_fd, .cancel_fd = cancel_fd, .keep_output = true,
+                .language = &plain_c, .code = code, .code_size = strlen(code), .stdin_fd = stdin_fd,
+                .cancel_fd = cancel_fd, .keep_output = true,
         };
         struct result *r = NULL;
         gb_error err = {0};
@@ -122,7 +124,8 @@ static void test_input_that_cannot_be_read(void **state)
 
 static void test_input_for_a_runner_that_gets_it_whole(void **state)
 {
-        _cleanup_close_ int fd = file_with("some input!", 11), directory = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int fd = file_with("some input!", 11);
+        _cleanup_close_ int directory = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct seen seen = {0};
         struct context_request request = request_of("stdin", &seen);
         struct result *r = NULL;
@@ -144,15 +147,20 @@ static void test_input_for_a_runner_that_gets_it_whole(void **state)
 
 static void test_input_of_a_wrong_kind(void **state)
 {
-        _cleanup_close_ int directory = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC), writable = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        _cleanup_close_ int directory = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int writable = open("/dev/null", O_WRONLY | O_CLOEXEC);
         const struct {
                 int fd;
                 const char *says;
-        } rows[] = {{directory, "standard input cannot be read: it is a directory"}, {writable, "standard input cannot be read: it is not open for reading"}};
+        } rows[] = {
+                {directory, "standard input cannot be read: it is a directory"},
+                {writable, "standard input cannot be read: it is not open for reading"},
+        };
 
         open_context(&python);
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-                struct once_request once = {.language = &plain_c, .code = "cat", .code_size = 3, .stdin_fd = rows[i].fd, .cancel_fd = -1};
+                struct once_request once = {.language = &plain_c, .code = "cat", .code_size = 3,
+                        .stdin_fd = rows[i].fd, .cancel_fd = -1};
                 struct seen seen = {0};
                 struct context_request request = request_of("stdin", &seen);
                 struct result *r = NULL;
@@ -231,7 +239,10 @@ static void test_inlet_without_memory(void **state)
 static void test_frames_without_memory(void **state)
 {
         static const char value[] = "text/plain 2\n42", error[] = "name 1\nEvalue 1\nvtraceback 1\nt";
-        const struct frame frames[] = {{.kind = 'R', .size = strlen(value), .payload = value}, {.kind = 'X', .size = strlen(error), .payload = error}};
+        const struct frame frames[] = {
+                {.kind = 'R', .size = strlen(value), .payload = value},
+                {.kind = 'X', .size = strlen(error), .payload = error},
+        };
 
         for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
                 struct session_callbacks callbacks = {0};
@@ -284,7 +295,8 @@ static void test_an_end_comes_before_a_cancel(void **state)
         uint64_t count;
         (void)!read(late_cancel, &count, sizeof(count));
         struct once_request once = {
-                .language = &plain_c, .code = "say", .code_size = 3, .stdin_fd = -1, .cancel_fd = late_cancel, .callbacks = {.output = cancel_when_it_is_over},
+                .language = &plain_c, .code = "say", .code_size = 3, .stdin_fd = -1, .cancel_fd = late_cancel,
+                .callbacks = {.output = cancel_when_it_is_over},
         };
         struct result *ended = NULL;
         gb_error err = {0};
@@ -327,9 +339,12 @@ static void test_processor_time_that_cannot_be_read(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                FAULT_TEST(test_output_that_cannot_be_read), FAULT_TEST(test_input_that_cannot_be_read), FAULT_TEST(test_input_for_a_runner_that_gets_it_whole),
-                FAULT_TEST(test_input_of_a_wrong_kind), FAULT_TEST(test_input_that_cannot_be_looked_at), FAULT_TEST(test_inlet_without_memory),
-                FAULT_TEST(test_frames_without_memory), FAULT_TEST(test_output_of_a_lost_program), FAULT_TEST(test_an_end_comes_before_a_cancel),
+                FAULT_TEST(test_output_that_cannot_be_read), FAULT_TEST(test_input_that_cannot_be_read),
+                FAULT_TEST(test_input_for_a_runner_that_gets_it_whole),
+                FAULT_TEST(test_input_of_a_wrong_kind), FAULT_TEST(test_input_that_cannot_be_looked_at),
+                FAULT_TEST(test_inlet_without_memory),
+                FAULT_TEST(test_frames_without_memory), FAULT_TEST(test_output_of_a_lost_program),
+                FAULT_TEST(test_an_end_comes_before_a_cancel),
                 FAULT_TEST(test_an_end_comes_before_a_timeout), FAULT_TEST(test_processor_time_that_cannot_be_read),
         };
 

@@ -387,7 +387,8 @@ static int remove_directory(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_rules), cmocka_unit_test(test_no_way), cmocka_unit_test(test_runs), cmocka_unit_test(test_runs_without_memory),
+                cmocka_unit_test(test_rules), cmocka_unit_test(test_no_way), cmocka_unit_test(test_runs),
+                cmocka_unit_test(test_runs_without_memory),
                 cmocka_unit_test(test_rest_without_memory), cmocka_unit_test(test_change),
                 cmocka_unit_test(test_authority), cmocka_unit_test(test_secrets), cmocka_unit_test(test_json), cmocka_unit_test(test_result),
         };

@@ -32,7 +32,8 @@ static struct result *new_result(void)
 
         assert_non_null(r);
         strcpy(r->id, "0123456789abcdef0123456789abcdef");
-        r->facts = (struct run_facts){.started = true, .ending = ENDING_OF_EXIT(0), .known = ALL_KNOWN, .wall_usec = 1234567, .cpu_usec = 100};
+        r->facts = (struct run_facts){.started = true, .ending = ENDING_OF_EXIT(0), .known = ALL_KNOWN,
+                .wall_usec = 1234567, .cpu_usec = 100};
         r->setup_usec = 1300;
         r->setup_known = true;
         r->language = strdup("python");

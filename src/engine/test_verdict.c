@@ -176,10 +176,14 @@ static void test_messages_fit(void **state)
 static void test_unknown_amounts(void **state)
 {
         static const struct run_facts facts[] = {
-                {KILLED(SIGKILL), .stop = STOP_MEMORY, .memory_peak_bytes = 7}, {KILLED(SIGKILL), .stop = STOP_CPU, .cpu_usec = 7},
-                {EXIT(1), .pids_refused = 3, .pids_peak = 7}, {EXIT(1), .stop = STOP_DISK, .disk_peak_bytes = 7},
-                {EXIT(1), .disk_full = true, .disk_peak_bytes = 7}, {EXIT(1), .stop = STOP_DISK, .host_full = true, .disk_peak_bytes = 7},
-                {KILLED(SIGKILL), .stop = STOP_TIMEOUT, .wall_usec = 7}, {KILLED(SIGKILL), .stop = STOP_CANCELLED, .wall_usec = 7},
+                {KILLED(SIGKILL), .stop = STOP_MEMORY, .memory_peak_bytes = 7},
+                {KILLED(SIGKILL), .stop = STOP_CPU, .cpu_usec = 7},
+                {EXIT(1), .pids_refused = 3, .pids_peak = 7},
+                {EXIT(1), .stop = STOP_DISK, .disk_peak_bytes = 7},
+                {EXIT(1), .disk_full = true, .disk_peak_bytes = 7},
+                {EXIT(1), .stop = STOP_DISK, .host_full = true, .disk_peak_bytes = 7},
+                {KILLED(SIGKILL), .stop = STOP_TIMEOUT, .wall_usec = 7},
+                {KILLED(SIGKILL), .stop = STOP_CANCELLED, .wall_usec = 7},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {

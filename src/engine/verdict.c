@@ -153,7 +153,8 @@ static void set_amounts(struct verdict *v, uint64_t limit, bool known, uint64_t 
 }
 
 /* "peak 12 MB"; what was not observed is not mentioned. Before and after stand around it. */
-static const char *peak_text(bool known, const char *before, const char *amount, const char *after, char ret[HUMAN_MAX * 2])
+static const char *peak_text(bool known, const char *before, const char *amount, const char *after,
+        char ret[HUMAN_MAX * 2])
 {
         ret[0] = '\0';
         if (known)
@@ -218,7 +219,8 @@ static void tell_pids(const struct run_facts *f, const struct policy *p, struct 
         if (f->pids_refused > 0)
                 snprintf(refused, sizeof(refused), ", %llu refused)", (unsigned long long)f->pids_refused);
         say(v, "Failed%s after the limit of %llu processes and threads was reached%s: start fewer at a time, or ask for more %s.",
-            while_compiling(f), (unsigned long long)p->pids_limit, PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak), refused),
+            while_compiling(f), (unsigned long long)p->pids_limit, PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak),
+                    refused),
             ASKING(pids_limit));
 }
 
@@ -242,9 +244,11 @@ const char *verdict_full_place(const struct run_facts *f, const struct policy *p
                                               "more can be made there until some are deleted",
                          (unsigned long long)p->inode_limit, (unsigned long long)f->inodes_peak);
         else
-                snprintf(ret, FULL_PLACE_MAX, "a writable place was full before the run and at its end (workspace %s, /tmp %s%s): no more can be "
+                snprintf(ret, FULL_PLACE_MAX,
+                        "a writable place was full before the run and at its end (workspace %s, /tmp %s%s): no more can be "
                                               "written there until something is deleted",
-                         BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes), PEAK(f->known.disk, ", peak ", BYTES(f->disk_peak_bytes), ""));
+                         BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes), PEAK(f->known.disk, ", peak ",
+                                 BYTES(f->disk_peak_bytes), ""));
         return ret;
 }
 
@@ -275,11 +279,13 @@ static void tell_disk(const struct run_facts *f, const struct policy *p, struct 
                 say(v, "Failed%s with no room left to write (workspace %s, /tmp %s%s): write less, or ask for more %s "
                        "or %s.",
                     while_compiling(f), BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes),
-                    PEAK(f->known.disk, ", peak ", BYTES(f->disk_peak_bytes), ""), ASKING(disk_limit_bytes), ASKING(tmp_size_bytes));
+                    PEAK(f->known.disk, ", peak ", BYTES(f->disk_peak_bytes), ""), ASKING(disk_limit_bytes),
+                            ASKING(tmp_size_bytes));
         else
                 say(v, "Stopped by the disk limit of %s%s%s: write less or delete what is not needed, or ask for "
                        "more %s.",
-                    BYTES(p->disk_limit_bytes), PEAK(f->known.disk, " (peak ", BYTES(f->disk_peak_bytes), ")"), while_compiling(f),
+                    BYTES(p->disk_limit_bytes), PEAK(f->known.disk, " (peak ", BYTES(f->disk_peak_bytes), ")"),
+                            while_compiling(f),
                     ASKING(disk_limit_bytes));
 }
 
@@ -357,7 +363,8 @@ static const char *signal_meaning(int signal, bool memory_known)
         case SIGTRAP:
                 return "trap, often a check of the compiler or runtime that failed";
         case SIGKILL:
-                return memory_known ? "killed from inside, not by a limit" : "killed from inside or by the host, which counts no memory here";
+                return memory_known ? "killed from inside, not by a limit"
+                                    : "killed from inside or by the host, which counts no memory here";
         case SIGPIPE:
                 return "it wrote to a pipe nobody reads";
         case SIGALRM:
