@@ -39,6 +39,8 @@ struct exec {
         bool maybe_full_before; /* of struct session, when the run began */
         struct network_run network;
         unsigned cancels;
+        unsigned late; /* rounds since the time was over in which something was still to be read */
+        char reason[128]; /* lost_reason, where it is not a constant */
         uint64_t kill_usec;   /* when an interrupt was in vain; 0: not yet */
         uint64_t again_usec;  /* when it is repeated */
         uint64_t lost_usec;   /* when a kill was in vain */

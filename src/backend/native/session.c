@@ -419,7 +419,8 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
                 .pids = stats.pids, .pids_peak = stats.pids_peak, .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
         };
         ret->pids_peak = MAX(ret->pids_peak, ret->pids); /* where the kernel keeps none */
-        if (s->is_private && fstatfs(s->workspace, &st) == 0) {
+        ret->disk_unknown = s->is_private && fstatfs(s->workspace, &st) < 0;
+        if (s->is_private && !ret->disk_unknown) {
                 ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
                 ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
