@@ -181,7 +181,7 @@ int container_look(const struct engine *e, const struct policy *policy, struct c
         return controls_check(e, policy, controls, err);
 }
 
-int container_ended(const struct engine *e, const struct container *c, bool *ret_running, bool *ret_oom, int *ret_exit_code, gb_error *err)
+int container_ended(const struct engine *e, const struct container *c, struct container_end *ret, gb_error *err)
 {
         _cleanup_json_ json_t *seen = NULL;
         int status;
@@ -191,10 +191,16 @@ int container_ended(const struct engine *e, const struct container *c, bool *ret
                 return r;
         if (status != 200 && status != 404)
                 return engine_refusal(e, status, seen, "cannot look at the container", err);
+        *ret = (struct container_end){.exit_code = -1};
         /* One that has ended is removed at once: then nothing is known of its end. */
-        const json_t *code = json_below(seen, "State.ExitCode");
-        *ret_running = status == 200 && json_is_true(json_below(seen, "State.Running"));
-        *ret_oom = status == 200 && json_is_true(json_below(seen, "State.OOMKilled"));
-        *ret_exit_code = status == 200 && json_is_integer(code) ? (int)json_integer_value(code) : -1;
+        if (status == 404)
+                return 0;
+        const json_t *code = json_below(seen, "State.ExitCode"), *running = json_below(seen, "State.Running");
+        if (!json_is_boolean(running))
+                return error_set(err, GB_E_LOST, EBADMSG, "%s does not say whether the container runs", e->name);
+        ret->running = json_is_true(running);
+        ret->oom = json_is_true(json_below(seen, "State.OOMKilled"));
+        if (!ret->running && json_is_integer(code) && json_integer_value(code) >= 0 && json_integer_value(code) <= 0xff)
+                ret->exit_code = (int)json_integer_value(code);
         return 0;
 }

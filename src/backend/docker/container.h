@@ -55,14 +55,20 @@ int container_look(const struct engine *e, const struct policy *policy, struct c
 int container_start(const struct engine *e, const struct container *c, gb_error *err);
 /* What the agent sees from inside, first of all: what no engine shows in its answers, or cannot be believed in, is checked here. GB_E_UNENFORCEABLE: the container must go. */
 int container_check_hello(const struct container_request *request, const struct wire_hello *hello, struct controls *controls, gb_error *err);
-/* What the engine knows of its end; *ret_oom: it says that memory was the reason. */
-int container_ended(const struct engine *e, const struct container *c, bool *ret_running, bool *ret_oom, int *ret_exit_code, gb_error *err);
+struct container_end {
+        bool running, oom; /* oom: the engine says that memory was the reason */
+        int exit_code;     /* -1: not known, as of one that runs, or is removed already */
+};
+/* What the engine knows of its end. */
+int container_ended(const struct engine *e, const struct container *c, struct container_end *ret, gb_error *err);
 /* Kills and removes it. Takes ENGINE_ANSWER_USEC at most; an engine that does not answer is remembered by the label. */
 int container_remove(const struct engine *e, const struct container *c, gb_error *err);
-/* One sample of the stats stream: for who cannot read the cgroups. Numbers that it does not have are 0. */
+/* One sample of the stats stream, where the cgroups cannot be read. Numbers that are not in it are not known, and 0. */
 struct container_stats {
-        uint64_t cpu_usec, memory_bytes, memory_peak_bytes, pids;
+        uint64_t cpu_usec, memory_bytes, pids;
+        uint64_t memory_peak_bytes; /* memory_bytes at least */
         uint64_t io_read_bytes, io_write_bytes;
+        bool cpu_known, memory_known, pids_known, io_known;
 };
 int container_stats(const struct engine *e, const struct container *c, struct container_stats *ret, gb_error *err);
 

@@ -47,6 +47,26 @@ void line_wake(struct line *l)
 
 /* ---- losing it ---- */
 
+/* Whether a run is in progress: its deadline is armed, or has expired. */
+static bool has_run(const struct backend_program *p)
+{
+        struct pollfd expired = {p->deadline, POLLIN, 0};
+        struct itimerspec t;
+
+        if (timerfd_gettime(p->deadline, &t) < 0)
+                return false;
+        return t.it_value.tv_sec > 0 || t.it_value.tv_nsec > 0 || poll(&expired, 1, 0) > 0;
+}
+
+/* Drops the output that was not read. */
+static void cut(struct backend_program *p)
+{
+        p->cut = true;
+        line_queue_clear(p);
+        line_program_over(p);
+}
+
+/* Programs whose output was not read yet are over when it is: drain(). */
 static void end_all(struct line *l, const gb_error *why)
 {
         line_end_connections(l);
@@ -58,14 +78,12 @@ static void end_all(struct line *l, const gb_error *why)
                         line_program_free(p);
                         continue;
                 }
-                bool known = p->ended && p->state == PROGRAM_RUNNING; /* only its output was on its way */
-                p->error = p->state == PROGRAM_STARTING || !known ? *why : p->error;
-                line_queue_clear(p);
+                p->error = p->state == PROGRAM_STARTING || p->state == PROGRAM_RUNNING ? *why : p->error;
                 if (p->state == PROGRAM_STARTING) {
                         p->state = PROGRAM_FAILED;
                         p->ended = true;
-                } else if (p->state == PROGRAM_RUNNING) {
-                        line_program_over(p);
+                } else if (p->state == PROGRAM_RUNNING && !p->ended) {
+                        line_queue_end(p);
                 }
         }
         pthread_cond_broadcast(&l->changed);
@@ -75,16 +93,17 @@ static void end_all(struct line *l, const gb_error *why)
 static void lose(struct line *l, const gb_error *why, bool engine_lost)
 {
         gb_error told = *why;
-        bool memory = l->owner.explain && l->owner.explain(l->owner.data, engine_lost, &told);
+        enum line_end end = l->owner.explain ? l->owner.explain(l->owner.data, engine_lost, &told) : LINE_END_OTHER;
 
         (void)shutdown(l->fd, SHUT_RDWR); /* who sends on is not left waiting for us to read */
         pthread_mutex_lock(&l->lock);
-        l->thread_over = true;
         if (!l->lost) {
                 l->lost = true;
-                l->memory_lost = memory;
+                /* Only the end of the stream can mean that the container has ended; otherwise it is ended from here. */
+                l->end = why->errnum == EPIPE ? end : LINE_END_OTHER;
+                for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
+                        l->memory_lost = l->memory_lost || (l->programs[i] && line_ended_for_memory(l->programs[i]));
                 l->why = told;
-                (void)eventfd_write(l->ended, 1);
                 end_all(l, &told);
         }
         pthread_mutex_unlock(&l->lock);
@@ -410,7 +429,7 @@ static bool kill_container(struct line *l)
                 p->end = (struct wire_end){.usage = l->usage}; /* dead, but nobody saw how */
                 p->ended = true;
                 if (!p->abandoned)
-                        line_program_over(p);
+                        line_queue_end(p);
         }
         pthread_mutex_unlock(&l->lock);
         return true;
@@ -455,9 +474,52 @@ static void sample_memory(struct line *l)
         pthread_mutex_unlock(&l->lock);
 }
 
-static void *line_main(void *data)
+/* Fills the set with what is still to be handed on; whether there is anything. */
+static bool fill_drain(struct line *l)
 {
-        struct line *l = data;
+        l->n_polls = 0;
+        poll_add(l, l->wake, POLLIN, NULL, POLL_WAKE);
+        for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++) {
+                struct backend_program *p = l->programs[i];
+                if (p && (p->abandoned || p->released)) {
+                        line_program_free(p);
+                        continue;
+                }
+                if (!p || p->state != PROGRAM_RUNNING)
+                        continue;
+                line_deliver(p);
+                int head = line_queue_head(p);
+                if (p->state == PROGRAM_RUNNING && (head < WIRE_STDOUT || !has_run(p)))
+                        cut(p); /* no run is in progress, and there will not be another */
+                else if (p->state == PROGRAM_RUNNING)
+                        poll_add(l, head == WIRE_CONTROL ? p->control : p->sinks[head], POLLOUT, p, POLL_SINK);
+        }
+        return l->n_polls > 1;
+}
+
+/* After the loss of the line: hands on the output that had arrived, so that a program whose end is known does not lose
+ * a part of it. Takes as long as the caller of the run takes to read. Only then is the end of the session announced:
+ * the caller would take it for the end of the run. */
+static void drain(struct line *l)
+{
+        eventfd_t count;
+
+        pthread_mutex_lock(&l->lock);
+        while (fill_drain(l) && !l->closing) {
+                pthread_mutex_unlock(&l->lock);
+                int n = poll(l->polls, l->n_polls, SAMPLE_PERIOD_USEC / 1000);
+                pthread_mutex_lock(&l->lock);
+                if (n > 0 && l->polls[0].revents)
+                        (void)eventfd_read(l->wake, &count);
+        }
+        l->thread_over = true;
+        (void)eventfd_write(l->ended, 1);
+        pthread_mutex_unlock(&l->lock);
+}
+
+/* Until the line is lost, or (false) closed. */
+static bool carry(struct line *l)
+{
         _cleanup_free_ char *chunk = malloc(OUTPUT_CHUNK_BYTES);
         gb_error why = {0};
         int r = chunk ? 0 : error_set(&why, GB_E_LOST, ENOMEM, "out of memory");
@@ -467,7 +529,7 @@ static void *line_main(void *data)
                 if (l->closing) {
                         l->thread_over = true;
                         pthread_mutex_unlock(&l->lock);
-                        return NULL;
+                        return false;
                 }
                 fill_polls(l);
                 int msec = poll_msec(l);
@@ -484,11 +546,18 @@ static void *line_main(void *data)
                         send_out(l);
                 pthread_mutex_unlock(&l->lock);
                 if (r == 0 && !mend(l, health))
-                        return NULL;
+                        return true;
                 if (r == 0 && awaited)
                         sample_memory(l);
         }
         lose(l, &why, false);
+        return true;
+}
+
+static void *line_main(void *data)
+{
+        if (carry(data))
+                drain(data);
         return NULL;
 }
 
@@ -602,11 +671,14 @@ int line_greet(struct line *l, gb_error *err)
         while (!l->greeted && !l->lost && line_wait_change(l, until))
                 ;
         l->waiting = false;
+        if (l->greeted)
+                line_look(l, monotonic_usec()); /* the usage is not known until the answer */
         if (l->lost && err)
                 *err = l->why;
         if (!l->greeted)
                 r = l->lost ? -EPIPE : error_set(err, GB_E_LOST, ETIMEDOUT, "the agent in the container did not answer within %llu s", GREETING_USEC / 1000000);
         pthread_mutex_unlock(&l->lock);
+        line_wake(l);
         return r;
 }
 

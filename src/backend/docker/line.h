@@ -16,6 +16,13 @@
 
 #define LINE_LAST_WORDS_MAX 256
 
+/* What has become of the container when its line was lost. */
+enum line_end {
+        LINE_END_OTHER,  /* it still ran and was ended then, or its state is not known */
+        LINE_END_GONE,   /* it had ended */
+        LINE_END_MEMORY, /* it had, after the kernel killed in it for its memory */
+};
+
 /* What only who made the container can tell or do. Called by the thread, without the lock. */
 struct line_owner {
         /* Whether the engine answers. */
@@ -24,8 +31,8 @@ struct line_owner {
         bool (*memory_ran_out)(void *data);
         /* Ends the container for sure; 0 when it is gone. */
         int (*kill)(void *data);
-        /* The line has ended: whether memory was the reason, and a sentence about what happened. */
-        bool (*explain)(void *data, bool engine_lost, gb_error *ret);
+        /* The line has ended: why, and a sentence about it. */
+        enum line_end (*explain)(void *data, bool engine_lost, gb_error *ret);
         void *data;
 };
 
@@ -44,6 +51,7 @@ struct backend_program {
         bool released;  /* nobody waits for its end */
         bool abandoned; /* nobody holds it any more: it goes with its end */
         bool ended;     /* the agent has said so; what it wrote may still be on its way to us */
+        bool cut;       /* a part of its output was dropped when the line was lost: the run is lost, whatever its end */
         gb_error error;
         int event;      /* an eventfd */
         int deadline;   /* a copy of the timer */
@@ -85,7 +93,9 @@ struct line {
         pthread_mutex_t lock;
         pthread_cond_t changed;
         pthread_t thread;
-        bool has_thread, thread_over, closing, lost, greeted, memory_lost;
+        bool has_thread, thread_over, closing, lost, greeted;
+        enum line_end end; /* lost */
+        bool memory_lost;  /* lost: memory was the end of one program at least */
         int fd, wake, ended;
         uint8_t head[8]; /* of the engine's frame, as far as it has come */
         size_t head_size;
@@ -99,7 +109,9 @@ struct line {
         bool has_keys;
         uint64_t n_sent, n_heard; /* frames with tags */
         struct wire_hello hello;
-        struct wire_usage usage;
+        struct wire_usage usage; /* what was last seen; known: what was ever seen */
+        bool usage_is_old;       /* of the places: the agent could not read it the last time */
+        uint32_t tasks_peak;     /* the largest number that the agent has reported */
         struct backend_program *programs[WIRE_PROGRAMS_MAX + 1];
         uint32_t next_number;
         enum listen_state listening;
@@ -113,7 +125,6 @@ struct line {
         uint64_t looked_usec;
         bool waiting;        /* somebody waits for an answer */
         uint64_t sampled_usec; /* when memory was looked at */
-        uint64_t memory_limit_bytes; /* set by the owner: what was used when memory ended the container */
         gb_error why;        /* lost */
         struct line_owner owner;
         struct pollfd *polls;
@@ -147,8 +158,15 @@ void line_forget(struct backend_program *p);
 /* Nobody waits for its end: it goes on until its control channel does, and is forgotten then. */
 void line_release(struct backend_program *p);
 
-/* The places of the box as the agent last saw them; asks it to look again when that is long ago. */
-void line_usage(struct line *l, struct wire_usage *ret);
+struct line_usage {
+        struct wire_usage seen;
+        bool disk_is_old; /* the agent could not read the sizes the last time */
+        uint32_t tasks_peak;
+};
+/* What the agent last saw; asks it to look again when that is long ago. */
+void line_usage(struct line *l, struct line_usage *ret);
+/* In the thread: keeps what the agent has seen, and of the rest what it saw before. */
+void line_keep_usage(struct line *l, const struct wire_usage *usage);
 bool line_is_lost(struct line *l, gb_error *ret);
 size_t line_programs(struct line *l);
 /* Whether a run goes on in one of them. */
@@ -177,8 +195,12 @@ void line_end_connections(struct line *l);
 void line_deliver(struct backend_program *p);
 bool line_queue_is_empty(const struct backend_program *p);
 void line_queue_clear(struct backend_program *p);
+/* It is over when all that it wrote was handed on. */
+void line_queue_end(struct backend_program *p);
 /* The stream that the head of the queue waits for; -1: none. */
 int line_queue_head(const struct backend_program *p);
+/* The line is lost: whether that ended the program for the memory of the container. */
+bool line_ended_for_memory(const struct backend_program *p);
 void line_program_free(struct backend_program *p);
 void line_program_over(struct backend_program *p);
 /* These with the lock. */

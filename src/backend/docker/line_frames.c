@@ -120,6 +120,17 @@ void line_queue_clear(struct backend_program *p)
         p->queue.size = p->queue_at = p->queue_last = p->head_done = 0;
 }
 
+void line_queue_end(struct backend_program *p)
+{
+        if (queue_add(p, ENTRY_END, 0, NULL, 0) == 0) {
+                line_deliver(p);
+                return;
+        }
+        p->cut = !line_queue_is_empty(p);
+        line_queue_clear(p);
+        line_program_over(p);
+}
+
 bool line_queue_is_empty(const struct backend_program *p)
 {
         return p->queue_at == p->queue.size;
@@ -290,7 +301,8 @@ static int take_answer(struct backend_program *p, const struct wire_frame *f, co
                 memcpy(&p->end, payload, sizeof(p->end));
                 if (!ending_is_possible(&p->end.ending))
                         return line_broken(why, "an end that is none");
-                p->line->usage = p->end.usage;
+                line_keep_usage(p->line, &p->end.usage);
+                p->end.usage = p->line->usage;
                 p->ended = true;
                 if (queue_add(p, ENTRY_END, 0, NULL, 0) < 0)
                         return error_set(why, GB_E_LOST, ENOMEM, "out of memory");
@@ -341,9 +353,11 @@ static int take_frame(struct line *l, const struct wire_frame *f, const char *pa
                 return line_take_connection(l, f, payload, why);
         if (f->type != WIRE_USAGE)
                 return take_of_program(l, f, payload, why);
-        if (f->size != sizeof(l->usage))
+        struct wire_usage usage;
+        if (f->size != sizeof(usage))
                 return line_broken(why, "numbers that are none");
-        memcpy(&l->usage, payload, sizeof(l->usage));
+        memcpy(&usage, payload, sizeof(usage));
+        line_keep_usage(l, &usage);
         l->looking = false;
         return 0;
 }

@@ -216,10 +216,52 @@ static void fill_end(const struct backend_program *p, struct box_end *ret)
         /* Our clock says that its time was over: the agent's begins a moment later. */
         uint64_t ours = p->stop == BOX_STOP_TIMEOUT ? p->stop_usec - p->started_usec : 0, wall = MAX(e->wall_usec, ours);
 
+        /* The agent ends programs by SIGKILL: one with another end had ended by itself when it was told to stop. */
+        bool late = p->stop == BOX_STOP_MEMORY && ending_is_seen(&e->ending) && ending_signal(&e->ending) != SIGKILL;
+
         *ret = (struct box_end){
-                .ending = e->ending, .stop = p->stop, .compiling = e->compiling != 0, .disk_full = e->usage.disk_full != 0,
-                .wall_usec = wall, .disk_peak_bytes = e->usage.disk_bytes, .inodes_peak = e->usage.inodes,
+                .ending = e->ending, .stop = late ? BOX_STOP_NONE : p->stop, .compiling = e->compiling != 0,
+                .disk_full = e->usage.disk_full != 0, .wall_usec = wall, .disk_peak_bytes = e->usage.disk_bytes,
+                .inodes_peak = e->usage.inodes,
         };
+}
+
+/* The kernel has ended the whole container; or the program was told to stop for memory, and the container ended
+ * first. */
+bool line_ended_for_memory(const struct backend_program *p)
+{
+        const struct line *l = p->line;
+
+        return !p->ended && (l->end == LINE_END_MEMORY || (l->end == LINE_END_GONE && p->stop == BOX_STOP_MEMORY));
+}
+
+/* What became of a program that is over. */
+static int tell_end(const struct backend_program *p, struct box_event *ret, gb_error *err)
+{
+        const struct line *l = p->line;
+
+        if (p->cut)
+                return error_set(err, GB_E_LOST, EPIPE, "a part of what it wrote is missing: %.300s", l->why.message);
+        if (p->ended && p->end.starved)
+                return error_set(err, GB_E_LOST, ENOMEM,
+                                 "the container had no room for what was sent to the program: the program was ended");
+        if (p->ended) {
+                ret->kind = BOX_EVENT_ENDED;
+                fill_end(p, &ret->end);
+                return 0;
+        }
+        if (line_ended_for_memory(p)) { /* the peak of memory is the session's to report */
+                ret->kind = BOX_EVENT_ENDED;
+                ret->end = (struct box_end){
+                        .stop = BOX_STOP_MEMORY, .wall_usec = monotonic_usec() - p->started_usec,
+                        .disk_full = l->usage.disk_full != 0, .disk_peak_bytes = l->usage.disk_bytes,
+                        .inodes_peak = l->usage.inodes,
+                };
+                return 0;
+        }
+        if (err)
+                *err = p->error;
+        return -EPIPE;
 }
 
 int line_next_event(struct backend_program *p, struct box_event *ret, gb_error *err)
@@ -236,19 +278,7 @@ int line_next_event(struct backend_program *p, struct box_event *ret, gb_error *
         if (p->state == PROGRAM_OVER && !p->told) {
                 p->told = true;
                 ret->t_usec = monotonic_usec();
-                if (p->ended) {
-                        ret->kind = BOX_EVENT_ENDED;
-                        fill_end(p, &ret->end);
-                } else if (l->memory_lost) {
-                        /* The kernel ended the container for its memory: whose it was is no question, with one program. */
-                        ret->kind = BOX_EVENT_ENDED;
-                        ret->end = (struct box_end){.stop = BOX_STOP_MEMORY, .memory_peak_bytes = l->memory_limit_bytes,
-                                                   .wall_usec = monotonic_usec() - p->started_usec};
-                } else {
-                        if (err)
-                                *err = p->error;
-                        r = -EPIPE;
-                }
+                r = tell_end(p, ret, err);
         }
         pthread_mutex_unlock(&l->lock);
         return r;
@@ -289,12 +319,30 @@ void line_release(struct backend_program *p)
                 line_forget(p);
 }
 
-void line_usage(struct line *l, struct wire_usage *ret)
+/* Sizes of places that cannot be read now stay as they were last seen, and are marked as old. The kernel enforces the
+ * limits of these places, so an old size lets nothing pass; 0 would say that a full place is empty. An old number of
+ * tasks means nothing: it is not known then. */
+void line_keep_usage(struct line *l, const struct wire_usage *usage)
+{
+        struct wire_usage now = *usage;
+
+        l->usage_is_old = !(now.known & WIRE_USAGE_DISK);
+        if (l->usage_is_old) {
+                now.disk_bytes = l->usage.disk_bytes;
+                now.inodes = l->usage.inodes;
+                now.disk_full = l->usage.disk_full;
+                now.known |= l->usage.known & WIRE_USAGE_DISK;
+        }
+        l->usage = now;
+        l->tasks_peak = MAX(l->tasks_peak, now.tasks);
+}
+
+void line_usage(struct line *l, struct line_usage *ret)
 {
         uint64_t now = monotonic_usec();
 
         pthread_mutex_lock(&l->lock);
-        *ret = l->usage;
+        *ret = (struct line_usage){.seen = l->usage, .disk_is_old = l->usage_is_old, .tasks_peak = l->tasks_peak};
         bool old = now - l->looked_usec > LOOK_AGAIN_USEC && !l->lost && l->has_thread;
         if (old)
                 line_look(l, now);

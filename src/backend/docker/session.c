@@ -58,59 +58,65 @@ static int end_container(void *data)
         return r == 0 || direct == 0 ? 0 : r;
 }
 
-static uint64_t read_oom_kills(struct backend_session *s)
-{
-        struct cgroup_stats stats = {0};
-
-        if (s->counted && usage_read(&s->counters, &stats) == 0)
-                return stats.oom_kills;
-        return atomic_load(&s->oom_kills);
-}
-
 static int read_counters(struct backend_session *s, struct box_usage *ret);
 
 /* What was read is kept: when memory ends the container its counters go with it. */
+static int read_and_keep(struct backend_session *s, struct box_usage *ret)
+{
+        int r = s->counted ? read_counters(s, ret) : -ENOENT;
+
+        if (r < 0)
+                return r;
+        pthread_mutex_lock(&s->stats_lock);
+        s->last = *ret;
+        pthread_mutex_unlock(&s->stats_lock);
+        return 0;
+}
+
 static bool memory_ran_out(void *data)
 {
         struct backend_session *s = data;
         struct box_usage now;
 
-        if (!s->counted || read_counters(s, &now) < 0)
+        if (read_and_keep(s, &now) < 0)
                 return false;
-        pthread_mutex_lock(&s->stats_lock);
-        s->last = now;
-        pthread_mutex_unlock(&s->stats_lock);
         bool more = now.oom_kills > atomic_load(&s->oom_kills);
         if (more)
                 atomic_store(&s->oom_kills, now.oom_kills);
         return more;
 }
 
-static bool explain_end(void *data, bool engine_lost, gb_error *why)
+static enum line_end explain_end(void *data, bool engine_lost, gb_error *why)
 {
         struct backend_session *s = data;
-        bool running = false, engine_oom = false, oom = read_oom_kills(s) > atomic_load(&s->oom_kills);
-        int code = 0;
+        struct container_end end = {0};
+        struct box_usage last;
 
+        s->last_is_end = read_and_keep(s, &last) == 0;
+        bool oom = s->last_is_end && last.oom_kills > atomic_load(&s->oom_kills);
         if (engine_lost) {
                 s->engine_lost = true;
                 (void)kill_directly(s);
-                return false;
+                return LINE_END_OTHER;
         }
         gb_error unknown = {0};
-        int r = container_ended(&s->engine, &s->container, &running, &engine_oom, &code, &unknown);
-        oom = oom || engine_oom; /* of one that is gone already the engine knows nothing */
+        int r = container_ended(&s->engine, &s->container, &end, &unknown);
+        oom = oom || end.oom; /* of one that is gone already the engine knows nothing */
+        /* Process 1 is watched from here, where that is possible: its end is known without the engine. */
+        struct pollfd first = {s->pidfd, POLLIN, 0};
+        bool gone = (r == 0 && !end.running) || (s->pidfd >= 0 && poll(&first, 1, 0) == 1);
         if (r < 0)
                 (void)kill_directly(s); /* whoever is to blame: what broke a rule does not run on */
         if (r < 0 && unknown.code == GB_E_UNAVAILABLE) {
                 s->engine_lost = true;
                 error_set(why, GB_E_LOST, EPIPE, "the engine has gone: %.300s", unknown.message);
-        } else if (r == 0 && running) {
+        } else if (r == 0 && end.running) {
                 (void)end_container(s);
-        } else if (r == 0 && code > 0 && !oom) {
-                error_set(why, GB_E_LOST, EPIPE, "the container has ended with status %d%s%s", code, s->line.last_words[0] ? ": " : "", s->line.last_words);
+        } else if (r == 0 && end.exit_code > 0 && !oom) {
+                error_set(why, GB_E_LOST, EPIPE, "the container has ended with status %d%s%s", end.exit_code,
+                          s->line.last_words[0] ? ": " : "", s->line.last_words);
         }
-        return oom;
+        return !gone ? LINE_END_OTHER : oom ? LINE_END_MEMORY : LINE_END_GONE;
 }
 
 /* ---- without a session ---- */
@@ -268,7 +274,7 @@ static int check_workspace(const struct backend_session *s, gb_error *err)
                                                           "engine sees other directories than this process");
 }
 
-static void watch_process(struct backend_session *s, const struct policy *policy)
+static void watch_process(struct backend_session *s)
 {
         /* Held before it is looked at: the number may be another's a moment later. */
         _cleanup_close_ int pidfd = s->container.pid > 0 ? (int)syscall(SYS_pidfd_open, s->container.pid, 0) : -1;
@@ -276,8 +282,9 @@ static void watch_process(struct backend_session *s, const struct policy *policy
         /* Only then is the number that of the container's process here, and may be killed by others. */
         if (s->counted)
                 s->pidfd = TAKE_FD(pidfd);
-        atomic_store(&s->oom_kills, read_oom_kills(s));
-        s->line.memory_limit_bytes = policy->mem_limit_bytes;
+        struct box_usage now;
+        if (read_and_keep(s, &now) == 0)
+                atomic_store(&s->oom_kills, now.oom_kills);
 }
 
 static int open_container(struct backend_session *s, const struct session_request *q, struct session_paths *paths, struct controls *controls, gb_error *err)
@@ -312,7 +319,7 @@ static int open_container(struct backend_session *s, const struct session_reques
         if (r == 0)
                 r = session_docker_put_secrets(s, q->policy, q->ca, err);
         if (r == 0)
-                watch_process(s, q->policy);
+                watch_process(s);
         return r;
 }
 
@@ -431,30 +438,42 @@ static int read_stats(struct backend_session *s, struct box_usage *ret, gb_error
                 s->stats_usec = r < 0 ? 0 : monotonic_usec();
         }
         const struct container_stats *t = &s->stats;
+        s->memory_peak_bytes = MAX(s->memory_peak_bytes, t->memory_peak_bytes);
+        s->pids_peak = MAX(s->pids_peak, t->pids);
         *ret = (struct box_usage){
-                .cpu_usec = t->cpu_usec, .memory_bytes = t->memory_bytes, .memory_peak_bytes = t->memory_peak_bytes, .pids = t->pids, .pids_peak = t->pids,
-                .io_read_bytes = t->io_read_bytes, .io_write_bytes = t->io_write_bytes, .cpu_known = true, .memory_known = true, .pids_known = true,
-                .io_known = true,
+                .cpu_usec = t->cpu_usec, .memory_bytes = t->memory_bytes, .memory_peak_bytes = s->memory_peak_bytes,
+                .pids = t->pids, .pids_peak = s->pids_peak, .io_read_bytes = t->io_read_bytes,
+                .io_write_bytes = t->io_write_bytes, .cpu_known = t->cpu_known, .memory_known = t->memory_known,
+                .pids_known = t->pids_known, .io_known = t->io_known,
         };
+        if (r == 0)
+                s->last = *ret;
         pthread_mutex_unlock(&s->stats_lock);
         return r;
 }
 
+/* After an end for memory: the last reading. Unless that was after the end, it is less than was used: not known. */
+static void tell_last(struct backend_session *s, struct box_usage *ret)
+{
+        pthread_mutex_lock(&s->stats_lock);
+        *ret = s->last;
+        pthread_mutex_unlock(&s->stats_lock);
+        if (!s->last_is_end)
+                ret->cpu_known = ret->memory_known = ret->pids_known = ret->io_known = false;
+}
+
 int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
-        struct wire_usage inside;
+        struct line_usage inside;
 
         if (line_is_lost(&s->line, err)) {
                 if (!s->line.memory_lost)
                         return -EPIPE;
-                pthread_mutex_lock(&s->stats_lock);
-                *ret = s->last;
-                pthread_mutex_unlock(&s->stats_lock);
-                ret->memory_peak_bytes = s->line.memory_limit_bytes;
+                tell_last(s, ret);
                 return 0;
         }
         bool idle = !line_has_runs(&s->line);
-        int r = s->counted ? read_counters(s, ret) : read_stats(s, ret, err);
+        int r = s->counted ? read_and_keep(s, ret) : read_stats(s, ret, err);
         if (r < 0 && s->counted)
                 return error_set(err, GB_E_LOST, -r, "the container is gone: its cgroups cannot be read");
         if (r < 0)
@@ -465,13 +484,14 @@ int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_er
         line_usage(&s->line, &inside);
         /* What the host counts there are gVisor's own tasks. */
         if (s->line.hello.is_gvisor) {
-                ret->pids = inside.tasks;
-                s->tasks_peak = MAX(s->tasks_peak, ret->pids);
-                ret->pids_peak = s->tasks_peak;
+                ret->pids_known = inside.seen.known & WIRE_USAGE_TASKS;
+                ret->pids = inside.seen.tasks;
+                ret->pids_peak = inside.tasks_peak;
                 ret->pids_refused = 0;
         }
-        ret->disk_bytes = s->workspace >= 0 ? 0 : inside.disk_bytes;
-        ret->inodes = s->workspace >= 0 ? 0 : inside.inodes;
-        ret->disk_full = inside.disk_full != 0;
+        ret->disk_bytes = s->workspace >= 0 ? 0 : inside.seen.disk_bytes;
+        ret->inodes = s->workspace >= 0 ? 0 : inside.seen.inodes;
+        ret->disk_full = inside.seen.disk_full != 0;
+        ret->disk_is_old = inside.disk_is_old || !(inside.seen.known & WIRE_USAGE_DISK);
         return 0;
 }

@@ -19,14 +19,15 @@ struct backend_session {
         struct usage_files counters;
         _Atomic uint64_t oom_kills; /* as the line last saw them */
         bool engine_lost; /* it did not answer */
-        struct box_usage last; /* as the line last saw it, while a run was on */
+        struct box_usage last; /* as the counters were last seen */
+        bool last_is_end;      /* that was after the end of the container */
         struct container_stats stats; /* of the engine, for who cannot read the kernel's */
         uint64_t stats_usec;
         pthread_mutex_t stats_lock;
         int workspace; /* a directory of the host; -1: private */
         uid_t uid;
         gid_t gid;
-        uint64_t tasks_peak; /* under gVisor, as far as the agent has counted them */
+        uint64_t memory_peak_bytes, pids_peak; /* of the engine's numbers, as far as they were asked for */
         unsigned next_slot;
 };
 

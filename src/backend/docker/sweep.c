@@ -262,6 +262,9 @@ int container_sweep(const struct engine *e, const struct backend_sweep *sweep, g
                 return r;
         if (status != 200)
                 return engine_refusal(e, status, list, "cannot list the containers", err);
+        if (!json_is_array(list))
+                return error_set(err, GB_E_LOST, EBADMSG, "cannot list the containers: the answer of %s is no list",
+                                 e->name);
         json_array_foreach(list, i, item) {
                 const char *id = orphan(item);
                 struct container c = {0};

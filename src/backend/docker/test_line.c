@@ -24,7 +24,8 @@
 static void test_output_comes_before_the_word_of_the_interpreter_and_the_end(void **state)
 {
         struct fixture *f = *state;
-        struct wire_end end = {.ending = ENDING_OF_EXIT(3), .wall_usec = 42, .usage = {.disk_bytes = 7}};
+        const struct wire_usage usage = {.known = WIRE_USAGE_DISK, .disk_bytes = 7};
+        struct wire_end end = {.ending = ENDING_OF_EXIT(3), .wall_usec = 42, .usage = usage};
         struct box_event event;
         struct starter s;
         char text[16] = "";
@@ -225,12 +226,14 @@ static void test_memory_that_ended_the_container_is_the_verdict(void **state)
         struct box_event event;
         struct starter s;
 
-        f->memory = true;
+        f->end = LINE_END_MEMORY;
         greet(f);
         start(&s, f, false, -1);
         shutdown(f->agent, SHUT_RDWR);
         assert_int_equal(next_event(&s, &event, NULL), 0);
         assert_int_equal(event.end.stop, BOX_STOP_MEMORY);
+        assert_false(ending_is_seen(&event.end.ending));
+        assert_int_equal(event.end.memory_peak_bytes, 0); /* which the line has not seen */
         wait_for(f->line.ended);
         finish(&s);
 }

@@ -25,9 +25,9 @@ static int kill_container(void *data)
         return 0;
 }
 
-static bool explain(void *data, bool engine_lost, gb_error *why)
+static enum line_end explain(void *data, bool engine_lost, gb_error *why)
 {
-        return ((struct fixture *)data)->memory;
+        return ((struct fixture *)data)->end;
 }
 
 int set_up(void **state)
@@ -101,6 +101,7 @@ void greet(struct fixture *f)
         assert_int_equal(hear(f, payload).type, WIRE_KEY);
         say(f, WIRE_HELLO, 0, 0, 0, &hello, sizeof(hello));
         assert_int_equal(line_greet(&f->line, NULL), 0);
+        assert_int_equal(hear(f, payload).type, WIRE_LOOK);
 }
 
 static void *start_main(void *data)

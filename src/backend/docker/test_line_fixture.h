@@ -6,6 +6,7 @@
 
 #include "backend/docker/line.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,7 +17,9 @@ struct fixture {
         int agent; /* the other end */
         struct wire_keys keys;
         uint64_t n_said, n_heard;
-        bool engine_answers, memory;
+        bool engine_answers;
+        atomic_bool memory_ran_out;
+        enum line_end end;
         int kills;
 };
 

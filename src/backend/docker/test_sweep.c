@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which containers of a played engine a sweep takes: catalogue 205. */
+ * Which containers of a played engine a sweep takes (catalogue 205), and what is known of one. */
 #include "backend/docker/plan.h"
 #include "backend/docker/test_player.h"
 
@@ -91,10 +91,125 @@ static void test_what_is_left_and_nothing_else(void **state)
         player_stop(&p);
 }
 
+static void play(struct player *p, struct engine *e, struct player_answer answers[static 3], const char *answer)
+{
+        answers[0] = player_docker[0];
+        answers[1] = player_docker[1];
+        answers[2] = (struct player_answer){NULL, answer, 0, PLAYER_CLOSE};
+        player_start(p, answers);
+        assert_int_equal(engine_open(e, NULL), 0);
+}
+
+/* Such an answer does not say that no container is left. */
+static void test_no_list_is_not_an_empty_one(void **state)
+{
+        static const char *const rows[] = {PLAYER_JSON("{}"), PLAYER_JSON("null"), PLAYER_JSON("{\"message\":\"x\"}")};
+        struct backend_sweep sweep = {.only_look = true};
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct player_answer answers[3];
+                struct engine engine;
+                struct player p;
+                gb_error err = {0};
+                play(&p, &engine, answers, rows[i]);
+                assert_true(container_sweep(&engine, &sweep, &err) < 0);
+                assert_non_null(strstr(err.message, "no list"));
+                player_stop(&p);
+        }
+}
+
+static struct container_stats stats_of(const char *answer)
+{
+        struct container c = {.id = "ab"};
+        struct container_stats stats = {.pids = 99};
+        struct player_answer answers[3];
+        struct engine engine;
+        struct player p;
+
+        play(&p, &engine, answers, answer);
+        assert_int_equal(container_stats(&engine, &c, &stats, NULL), 0);
+        player_stop(&p);
+        return stats;
+}
+
+#define SAMPLED "\"read\":\"2026-01-01T00:00:00Z\","
+
+static void test_numbers_that_are_not_in_the_answer_are_not_known(void **state)
+{
+        struct container_stats s = stats_of(PLAYER_JSON(
+                "{" SAMPLED "\"cpu_stats\":{\"cpu_usage\":{\"total_usage\":5000}},"
+                "\"memory_stats\":{\"usage\":100,\"max_usage\":300,\"stats\":{\"inactive_file\":40}},"
+                "\"pids_stats\":{\"current\":2},\"blkio_stats\":{\"io_service_bytes_recursive\":"
+                "[{\"op\":\"read\",\"value\":7},{\"op\":\"Write\",\"value\":8}]}}"));
+        assert_true(s.cpu_known && s.memory_known && s.pids_known && s.io_known);
+        assert_int_equal(s.cpu_usec, 5);
+        assert_int_equal(s.memory_bytes, 60);
+        assert_int_equal(s.memory_peak_bytes, 300);
+        assert_int_equal(s.pids, 2);
+        assert_int_equal(s.io_read_bytes, 7);
+        assert_int_equal(s.io_write_bytes, 8);
+
+        s = stats_of(PLAYER_JSON("{" SAMPLED "\"cpu_stats\":{\"cpu_usage\":{\"total_usage\":-5}},"
+                                 "\"memory_stats\":{\"usage\":100},\"pids_stats\":{},"
+                                 "\"blkio_stats\":{\"io_service_bytes_recursive\":null}}"));
+        assert_true(!s.cpu_known && s.memory_known && !s.pids_known && !s.io_known);
+        assert_int_equal(s.memory_peak_bytes, 100); /* as far as it was seen */
+        assert_int_equal(s.pids, 0);
+
+        s = stats_of(PLAYER_JSON("{" SAMPLED "\"cpu_stats\":null,\"memory_stats\":{\"usage\":18446744073709551615}}"));
+        assert_true(!s.cpu_known && !s.memory_known && !s.pids_known && !s.io_known);
+}
+
+/* As Docker 20.10 answers of one that has just stopped. */
+static void test_a_container_that_has_stopped_has_no_numbers(void **state)
+{
+        struct container_stats s = stats_of(PLAYER_JSON(
+                "{\"read\":\"0001-01-01T00:00:00Z\",\"preread\":\"0001-01-01T00:00:00Z\",\"pids_stats\":{},"
+                "\"blkio_stats\":{\"io_service_bytes_recursive\":null},"
+                "\"cpu_stats\":{\"cpu_usage\":{\"total_usage\":0}},\"memory_stats\":{}}"));
+        assert_true(!s.cpu_known && !s.memory_known && !s.pids_known && !s.io_known);
+}
+
+static void test_what_an_engine_says_of_an_end(void **state)
+{
+        static const struct {
+                const char *answer;
+                int r;
+                struct container_end end;
+        } rows[] = {
+                {PLAYER_JSON("{\"State\":{\"Running\":true,\"ExitCode\":0}}"), 0, {true, false, -1}},
+                {PLAYER_JSON("{\"State\":{\"Running\":false,\"ExitCode\":137,\"OOMKilled\":true}}"), 0,
+                 {false, true, 137}},
+                {PLAYER_JSON("{\"State\":{\"Running\":false}}"), 0, {false, false, -1}},
+                {PLAYER_JSON("{\"State\":{\"ExitCode\":0}}"), -1, {0}},
+                {PLAYER_JSON("{}"), -1, {0}},
+        };
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct container c = {.id = "ab"};
+                struct container_end end = {0};
+                struct player_answer answers[3];
+                struct engine engine;
+                struct player p;
+                play(&p, &engine, answers, rows[i].answer);
+                assert_int_equal(container_ended(&engine, &c, &end, NULL) < 0, rows[i].r < 0);
+                if (rows[i].r == 0) {
+                        assert_int_equal(end.running, rows[i].end.running);
+                        assert_int_equal(end.oom, rows[i].end.oom);
+                        assert_int_equal(end.exit_code, rows[i].end.exit_code);
+                }
+                player_stop(&p);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_is_left_and_nothing_else),
+                cmocka_unit_test(test_no_list_is_not_an_empty_one),
+                cmocka_unit_test(test_numbers_that_are_not_in_the_answer_are_not_known),
+                cmocka_unit_test(test_a_container_that_has_stopped_has_no_numbers),
+                cmocka_unit_test(test_what_an_engine_says_of_an_end),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
