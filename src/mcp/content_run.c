@@ -343,7 +343,8 @@ static bool read_file(const json_t *object, struct file *ret)
 /* As a line of text, as a link, and as structured content. */
 static int add_file(struct making *m, const struct file *f, json_t *list, struct buffer *lines)
 {
-        json_t *row = json_pack("{s:s, s:s, s:s, s:o}", "path", f->path, "uri", f->uri, "type", f->type, "size", f->size >= 0 ? json_integer(f->size) : json_null());
+        json_t *row = json_pack("{s:s, s:s, s:s, s:o}", "path", f->path, "uri", f->uri, "type", f->type, "size",
+                                f->size >= 0 ? json_integer(f->size) : json_null());
 
         if (json_array_append_new(list, row) < 0 || json_array_append_new(m->items, content_link(f->uri, quote_path(f->path).text, f->type, f->size)) < 0)
                 return -ENOMEM;
