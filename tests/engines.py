@@ -36,7 +36,6 @@ READY = 30       # seconds for an engine to listen
 ALL_READY = 600  # and for all of it, the base image too
 STATE = "state.json"
 NOBODY = 65534
-PRIORITY = -10
 CGROUPS = "cgroups.json"  # beside it: those of the engines' names that were there before
 STARTED = {}     # by directory: processes of engines that go on; one that is forgotten makes Python warn
 
@@ -211,9 +210,7 @@ class Engine:
         environ = {**os.environ, "CONTAINERS_STORAGE_CONF": f"{self.directory}/storage.conf", "CONTAINERS_CONF": f"{self.directory}/containers.conf"}
         with open(self.directory / "log", "ab") as log:
             # A session of its own: an interrupted test must not interrupt it. A directory of its own: Podman's conmon writes an empty file `oom` there.
-            # A priority of its own: suites take all processors, and glovebox waits for an engine for some seconds only.
-            prefix = ["nice", "-n", str(PRIORITY - os.nice(0))]
-            self.process = subprocess.Popen([*prefix, *self.command()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             start_new_session=True, env=environ, cwd=self.directory)
         self.pid_file.write_text(str(self.process.pid))
         ready = wait_until(lambda: self.process.poll() is not None or answers(self.socket), READY)
