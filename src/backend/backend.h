@@ -147,6 +147,8 @@ struct backend_sweep {
 
 struct backend {
         const char *name;
+        /* A program that is ended for the session's memory takes all other programs of the session with it. */
+        bool memory_ends_all;
         /* For a service, before any thread and before anything else is asked of the backend: makes itself room where its manager has put it. NULL: no need. */
         void (*settle)(void);
         /* Root becomes an ordinary user for good, and a helper starts from then on what needs privilege. Before any thread, and before anything was

@@ -381,6 +381,28 @@ static void lose_program(struct exec *x, const char *reason)
         note_lost(x, reason);
 }
 
+/* What an end says of our own doing. The backend looks for an end before it ends a program: one that nobody stopped
+ * had ended by itself, and neither its time nor its closed channel was the reason. */
+static void judge_end(struct exec *x, const struct box_end *end)
+{
+        struct run_facts *f = facts_of(x);
+
+        if (end->stop == BOX_STOP_NONE && f->stop == STOP_TIMEOUT && x->kill_usec == 0)
+                f->stop = STOP_NONE;
+        if (end->stop == BOX_STOP_ASKED && x->suspected && f->stop == STOP_NONE) {
+                f->channel_broken = true;
+                f->broken_rule = "it was closed";
+        }
+}
+
+static void note_memory_end(struct session *s, uint64_t kills)
+{
+        uint64_t known = atomic_load(&s->memory_kills);
+
+        while (known < kills && !atomic_compare_exchange_weak(&s->memory_kills, &known, kills))
+                ; /* another program of the session may have ended for the same */
+}
+
 static void take_program_event(struct exec *x)
 {
         struct box_event event = {0};
@@ -402,6 +424,9 @@ static void take_program_event(struct exec *x)
         }
         if (x->channel && x->channel->broken == claims_no_memory)
                 note_lost(x, verdict_no_memory);
+        judge_end(x, &event.end);
+        if (event.end.stop == BOX_STOP_MEMORY && x->session->backend->memory_ends_all)
+                note_memory_end(x->session, event.end.oom_kills);
         exec_take_end(x, &event.end);
 }
 
@@ -493,10 +518,11 @@ static void take_time(struct exec *x, const struct pollfd p[static SLOT_COUNT])
         if (x->stopped && is_past(x->lost_usec, now)) {
                 lose_program(x, "it was killed, and its end did not come");
         } else if (is_past(x->closed_usec, now)) {
-                note_broken(x, "it was closed");
+                x->suspected = true; /* it may have ended long ago, and the backend be late: judge_end() tells */
+                stop(x, STOP_NONE);
         } else if (is_past(x->kill_usec, now)) {
                 stop(x, facts_of(x)->stop);
-        } else if (is_past(timeout, now) && facts_of(x)->stop == STOP_NONE) {
+        } else if (is_past(timeout, now) && facts_of(x)->stop == STOP_NONE && x->closed_usec == 0) {
                 if (is_late(x, p))
                         end_for(x, STOP_TIMEOUT);
         } else if (is_past(x->again_usec, now)) {

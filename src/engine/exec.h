@@ -48,6 +48,7 @@ struct exec {
         uint64_t began_usec;  /* when a script was handed over */
         uint64_t sample_usec; /* the next look at processor time and disk */
         bool stopped;         /* the backend was told to end the program */
+        bool suspected;       /* for a closed channel: if it has not ended by itself, it broke a rule */
         bool ended;           /* the program */
         bool over;            /* the run */
         int status;           /* 0, or a negative errno with error: nothing was run */

@@ -235,6 +235,7 @@ const struct backend backend_native = {
         .session_usage = session_native_usage,
         .session_listener = session_native_listener,
         .session_event_fd = session_native_event_fd,
+        .memory_ends_all = true,
         .session_is_warm = session_native_is_warm,
         .session_free = session_native_free,
         .program_start = program_native_start,
