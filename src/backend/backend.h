@@ -49,6 +49,8 @@ struct box_end {
         bool compiling, disk_full, disk_hidden, pids_full;
         uint64_t wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, inodes_peak;
         uint64_t oom_kills, pids_refused;
+        /* whether they were observed; of a program in a session: session_usage() says */
+        bool cpu_known, memory_known, pids_known;
 };
 
 struct box_event {
@@ -109,7 +111,7 @@ struct box_usage {
         uint64_t oom_kills, pids_refused;
         uint64_t disk_bytes, inodes; /* in its private places now */
         bool disk_full;
-        bool disk_is_old; /* the three are what was last seen: the places could not be looked at now */
+        bool disk_unknown; /* the three could not be read now: they are what was last seen, or 0 */
         bool cpu_known, memory_known, pids_known; /* whether the host counts them */
         bool io_known; /* the same: bytes from and to its disks */
         uint64_t io_read_bytes, io_write_bytes;
@@ -145,6 +147,8 @@ struct backend_sweep {
 
 struct backend {
         const char *name;
+        /* A program that is ended for the session's memory takes all other programs of the session with it. */
+        bool memory_ends_all;
         /* For a service, before any thread and before anything else is asked of the backend: makes itself room where its manager has put it. NULL: no need. */
         void (*settle)(void);
         /* Root becomes an ordinary user for good, and a helper starts from then on what needs privilege. Before any thread, and before anything was

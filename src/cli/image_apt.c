@@ -106,5 +106,6 @@ int image_apt_sources(const char *suite, char **ret_sources, char **ret_suite, g
         if (*ret_suite)
                 return 0;
         free(*ret_sources);
-        return error_set(err, GB_E_INTERNAL, r < 0 ? -r : ENOMEM, "cannot find the package sources of this host: %s", strerror(r < 0 ? -r : ENOMEM));
+        return error_set(err, GB_E_INTERNAL, r < 0 ? -r : ENOMEM, "cannot find the package sources of this host: %s",
+                         strerror(r < 0 ? -r : ENOMEM));
 }

@@ -351,8 +351,8 @@ static int wait_for(struct build *b, int msec, int *ret_status)
         return false;
 }
 
-/* The end of it: 0 when all went well. r: what reading its archive came to; ended: before that was known. An archive is good only when its maker is seen to
- * have ended well. */
+/* The end of it: 0 when all went well. r: what reading its archive came to; ended: before that was known. An archive is
+ * good only when its maker is seen to have ended well. */
 static int finish(struct build *b, int r, bool ended, gb_error *err)
 {
         int status = 0;
@@ -364,7 +364,8 @@ static int finish(struct build *b, int r, bool ended, gb_error *err)
         if (seen && ended && status != 0)
                 return explain(b, status, err);
         if (!seen && r == 0)
-                return error_set(err, GB_E_LOST, ECHILD, "how " PROGRAM " ended was not seen, so the image may not be whole: build it again");
+                return error_set(err, GB_E_LOST, ECHILD,
+                                 "how " PROGRAM " ended was not seen, so the image may not be whole: build it again");
         return r;
 }
 
@@ -422,7 +423,8 @@ static int prepare_build(struct build *b, const char *name, const char *tag, gb_
                 r = read_packages(b, err);
         int checked = r == 0 ? read_file(b->recipe, "check.py", &b->check) : 0;
         if (checked < 0 && checked != -ENOENT) /* without one the image is not tried */
-                r = error_set(err, GB_E_NOT_FOUND, -checked, "cannot read check.py of %s: %s", quote(b->recipe).text, strerror(-checked));
+                r = error_set(err, GB_E_NOT_FOUND, -checked, "cannot read check.py of %s: %s", quote(b->recipe).text,
+                              strerror(-checked));
         if (r == 0)
                 r = image_apt_sources(arguments_get(b->arguments, OPT_SUITE), &b->sources, &b->suite, err);
         if (r == 0 && !b->suite[0])

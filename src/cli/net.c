@@ -115,7 +115,8 @@ static int write_totals(const json_t *answer, struct buffer *out)
         const char *cut = json_member(answer, "cut", NULL);
         bool red = cut && output_wants_colour(STDOUT_FILENO);
         const json_t *up = json_inner(answer, "used", "bytes_up"), *down = json_inner(answer, "used", "bytes_down");
-        _cleanup_json_ json_t *bytes = json_is_integer(up) && json_is_integer(down) ? json_integer(json_integer_value(up) + json_integer_value(down)) : NULL;
+        bool known = json_is_integer(up) && json_is_integer(down);
+        _cleanup_json_ json_t *bytes = known ? json_integer(json_integer_value(up) + json_integer_value(down)) : NULL;
 
         human_json_count(json_inner(answer, "used", "requests"), a);
         human_json_count(json_inner(answer, "limits", "requests"), b);
@@ -175,7 +176,8 @@ static int show(const struct net *n, const json_t *answer, gb_error *err)
         _cleanup_buffer_ struct buffer text;
 
         if (!json_is_string(json_object_get(answer, "mode")))
-                return error_set(err, GB_E_LOST, EBADMSG, "the server's answer does not say what network the session has");
+                return error_set(err, GB_E_LOST, EBADMSG,
+                                 "the server's answer does not say what network the session has");
         if (n->json)
                 return output_json(answer);
         buffer_init(&text, TEXT_BYTES_MAX);

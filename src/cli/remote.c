@@ -208,7 +208,8 @@ static int take_event(struct loop *l, json_t *event, gb_error *err)
                 if (number < l->next)
                         return 0;
                 if (number > l->next)
-                        return error_set(err, GB_E_LOST, EBADMSG, "events %llu to %llu of the run are missing", (unsigned long long)l->next, (unsigned long long)number - 1);
+                        return error_set(err, GB_E_LOST, EBADMSG, "events %llu to %llu of the run are missing",
+                                         (unsigned long long)l->next, (unsigned long long)number - 1);
                 l->next = number + 1;
         }
         if (strcmp(kind, "verdict") == 0 || (l->remote->keep_error && strcmp(kind, "error") == 0))
@@ -354,7 +355,8 @@ static int poll_once(struct loop *l, gb_error *err)
                 return error_set(err, GB_E_INTERNAL, ECANCELED, "nobody follows any more");
         step_input(l, p[SLOT_STDIN].revents != 0);
         if (l->input.failed)
-                return error_set(err, GB_E_LOST, EIO, "standard input did not reach the run whole, so the run was cancelled");
+                return error_set(err, GB_E_LOST, EIO,
+                                 "standard input did not reach the run whole, so the run was cancelled");
         return check_patience(l, err);
 }
 

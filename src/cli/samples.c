@@ -152,6 +152,7 @@ int samples_summary(const json_t *stats, struct buffer *out)
                 snprintf(cpu, sizeof(cpu), "%.1f%%", percent.value);
         if (memory.known > 0 || memory.unknown == 0)
                 human_size((uint64_t)memory.value, size);
-        return buffer_printf(out, "%zu session%s, %zu run%s, cpu %s%s, memory %s%s", sessions, sessions == 1 ? "" : "s", runs, runs == 1 ? "" : "s",
+        return buffer_printf(out, "%zu session%s, %zu run%s, cpu %s%s, memory %s%s", sessions,
+                             sessions == 1 ? "" : "s", runs, runs == 1 ? "" : "s",
                              sum_words(&percent), cpu, sum_words(&memory), size);
 }

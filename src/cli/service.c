@@ -257,7 +257,8 @@ int service_list(struct service *s, const char *target, const char *key, json_t 
                 if (json_is_null(cursor))
                         break;
                 if (!next)
-                        return error_set(err, GB_E_LOST, EBADMSG, "the server's answer does not say whether there are more %s", key);
+                        return error_set(err, GB_E_LOST, EBADMSG,
+                                         "the server's answer does not say whether there are more %s", key);
                 page.size = first;
                 r = buffer_add_string(&page, "&cursor=");
                 if (r == 0)

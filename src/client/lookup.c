@@ -97,12 +97,14 @@ int client_lookup(const char *host, struct sockaddr_storage *ret, socklen_t *ret
         ssize_t n = read_answer(fd, answer, ANSWER_BYTES_MAX);
         int status = 0, ended = end_getent(pid, n < 0 || n == ANSWER_BYTES_MAX, &status);
         if (n < 0)
-                return error_set(err, GB_E_UNAVAILABLE, (int)-n, "the address of %s could not be looked up: %s", quote(host).text, strerror((int)-n));
+                return error_set(err, GB_E_UNAVAILABLE, (int)-n, "the address of %s could not be looked up: %s",
+                                 quote(host).text, strerror((int)-n));
         answer[n] = '\0';
         answer[strcspn(answer, " \t\n")] = '\0';
         if (client_numeric(answer, ret, ret_size) == 0)
                 return 0;
         if (ended == 0 && WIFEXITED(status) && WEXITSTATUS(status) == GETENT_NOT_FOUND)
                 return error_set(err, GB_E_UNAVAILABLE, ENOENT, "there is no host %s", quote(host).text);
-        return error_set(err, GB_E_UNAVAILABLE, EIO, "the address of %s could not be looked up: getent failed", quote(host).text);
+        return error_set(err, GB_E_UNAVAILABLE, EIO, "the address of %s could not be looked up: getent failed",
+                         quote(host).text);
 }

@@ -67,6 +67,9 @@ struct ledger_copy {
         uint32_t open;
         enum egress_decision cut;
         uint64_t requests, denied, bytes_up, bytes_down;
+        /* set where copies are added up: there was no memory for a part, so the numbers are too small or rows are
+         * missing */
+        bool incomplete;
         bool unserved; /* set by who reads it, who knows: the proxy is gone, and nothing passes any more */
         size_t n;
         struct ledger_entry rows[]; /* n */

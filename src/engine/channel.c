@@ -281,8 +281,6 @@ static const char *take_frame(struct channel *c, const struct frame *frame)
         return claims_take(&c->claims, frame);
 }
 
-const char channel_no_memory[] = "a frame for which the host had no memory";
-
 void channel_take(struct channel *c, size_t size)
 {
         const char *bytes = c->chunk;
@@ -293,7 +291,7 @@ void channel_take(struct channel *c, size_t size)
                 if (r == -EMSGSIZE)
                         c->broken = "a frame that is too large";
                 else if (r == -ENOMEM)
-                        c->broken = channel_no_memory;
+                        c->broken = claims_no_memory;
                 else if (r < 0)
                         c->broken = "a malformed frame";
                 else if (r > 0)

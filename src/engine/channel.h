@@ -62,7 +62,6 @@ bool channel_has_to_send(const struct channel *c);
 int channel_send(struct channel *c);
 /* Reads into the chunk. The number of bytes; 0 at the end; -EAGAIN when there is nothing now, or another errno. */
 ssize_t channel_receive(struct channel *c);
-extern const char channel_no_memory[]; /* the rule that is broken by the host itself */
 /* Takes what was received. Sets broken and claims.done. */
 void channel_take(struct channel *c, size_t size);
 

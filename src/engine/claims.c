@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const char claims_no_memory[] = "a frame for which the host had no memory";
+
 #define MALFORMED "a malformed payload"
 #define FRAME_COST_BYTES 1024 /* what a dropped frame counts besides its payload: empty ones make work, too */
 
@@ -24,8 +26,8 @@ struct scrubbed {
 
 static void scrubbed_done(struct scrubbed *s)
 {
-        while (s->n > 0)
-                buffer_done(&s->texts[--s->n]);
+        for (size_t i = 0; i < MIN(s->n + 1, ARRAY_SIZE(s->texts)); i++)
+                buffer_done(&s->texts[i]); /* the last one may be left from a failure */
 }
 
 /* The names of parts are the code's own as well. Pictures stay as they are. */
@@ -68,10 +70,12 @@ static const char *take_value(struct claims *c, const struct frame *frame, bool 
                 return "two results of one run";
         c->main_seen |= main;
         bool fits = c->count < c->policy->result_count && frame->size <= c->policy->result_limit_bytes - c->bytes;
-        if (!fits || scrub_parts(c, parts, n, &scrubbed) < 0 || result_add_value(c->result, main, parts, n) < 0) {
+        if (!fits) {
                 c->result->values_dropped++;
                 return claims_drop(c, frame);
         }
+        if (scrub_parts(c, parts, n, &scrubbed) < 0 || result_add_value(c->result, main, parts, n) < 0)
+                return claims_no_memory;
         c->count++;
         c->bytes += frame->size;
         tell_output(c);
@@ -102,12 +106,14 @@ static const char *take_error(struct claims *c, const struct frame *frame)
 
         if (frame_read_parts(frame, parts, FRAME_PARTS_MAX, &n) < 0)
                 return MALFORMED;
-        if (c->result->has_error || scrub_parts(c, parts, n, &scrubbed) < 0)
+        if (c->result->has_error)
                 return claims_drop(c, frame); /* the first is the one that counts */
+        if (scrub_parts(c, parts, n, &scrubbed) < 0)
+                return claims_no_memory;
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 const struct frame_part *part = find_part(parts, n, rows[i].name);
                 if (result_set_text(rows[i].text, part ? part->bytes : "", part ? part->size : 0) < 0)
-                        return claims_drop(c, frame);
+                        return claims_no_memory;
         }
         c->result->has_error = true;
         tell_output(c);

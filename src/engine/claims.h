@@ -23,6 +23,8 @@ struct session_callbacks {
         void *data;
 };
 
+extern const char claims_no_memory[]; /* the rule that is broken by the host itself */
+
 struct claims {
         struct result *result;
         const struct policy *policy;
@@ -36,7 +38,7 @@ struct claims {
         bool done;
 };
 
-/* Takes a frame of this run. NULL, or the rule that it breaks. */
+/* Takes a frame of this run. NULL, or the rule that it breaks; claims_no_memory when the host has no memory for it. */
 const char *claims_take(struct claims *c, const struct frame *frame);
 /* Takes one of another run, which is only counted. */
 const char *claims_drop(struct claims *c, const struct frame *frame);

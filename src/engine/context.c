@@ -30,6 +30,7 @@ static int start_program(struct context *c, gb_error *err)
                 .mode = PROGRAM_CONTEXT, .policy = c->session->policy, .language = c->language, .warm = c->session->policy->warm, .stdin_fd = -1,
         };
 
+        c->memory_kills = atomic_load(&c->session->memory_kills);
         int r = session_start_program(c->session, &request, &c->program, &c->io, err);
         if (r < 0)
                 return r;
@@ -232,13 +233,20 @@ struct context *session_find_context(struct session *s, const char *id)
         return found;
 }
 
-/* An interpreter that died since the last run. */
+/* An interpreter that died since the last run, or is about to. */
 static void notice_death(struct context *c)
 {
         const struct backend *b = c->session->backend;
         struct box_event event = {0};
 
-        if (!c->program || !has_event(c))
+        if (!c->program)
+                return;
+        if (c->memory_kills < atomic_load(&c->session->memory_kills)) {
+                drop_program(c);
+                c->lost = true;
+                return;
+        }
+        if (!has_event(c))
                 return;
         if (b->program_next_event(c->program, &event, NULL) < 0 || event.kind == BOX_EVENT_ENDED) {
                 drop_program(c);

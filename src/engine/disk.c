@@ -15,6 +15,8 @@
 /* A run must not fill the host's disk, whatever it hides from the walk (files it has unlinked and
  * keeps open): below this much free space it ends. */
 #define FREE_FLOOR_BYTES (1 * GIB)
+/* A name that is a directory, then none, so many times in a row is replaced on purpose. */
+#define REPLACED_MAX 8
 
 struct walk {
         DIR *stack[DISK_DEPTH_MAX];
@@ -24,7 +26,7 @@ struct walk {
 
 static int push(struct walk *w, int fd)
 {
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd); /* fd < 0: errno is that of openat() */
 
         if (!dir) {
                 int errnum = errno;
@@ -35,15 +37,50 @@ static int push(struct walk *w, int fd)
         return 0;
 }
 
-static void visit(struct walk *w, const char *name)
+static bool is_closed(int errnum)
 {
-        int parent = dirfd(w->stack[w->depth - 1]);
+        return errnum == EACCES || errnum == EPERM;
+}
+
+/* What is there under that name: 1, with *ret_fd open or a negative errno for a directory that can be descended into;
+ * 0 when it is gone again; or a negative errno. A directory that was replaced between two calls is looked at again. */
+static int look_at(const struct walk *w, const char *name, struct stat *ret, int *ret_fd)
+{
+        int parent = dirfd(w->stack[w->depth - 1]), errnum = 0;
+
+        *ret_fd = -1;
+        for (int i = 0; i < REPLACED_MAX; i++) {
+                if (fstatat(parent, name, ret, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+                        return errno == ENOENT ? 0 : -errno;
+                if (!S_ISDIR(ret->st_mode) || w->depth == DISK_DEPTH_MAX)
+                        return 1;
+                *ret_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+                if (*ret_fd >= 0)
+                        return 1;
+                errnum = errno;
+                if (errnum != ENOENT && errnum != ENOTDIR && errnum != ELOOP)
+                        break;
+        }
+        bool replaced = errnum == ENOENT || errnum == ENOTDIR || errnum == ELOOP;
+        *ret_fd = replaced ? -EACCES : -errnum;
+        return 1;
+}
+
+/* 0, or a negative errno: it could not be counted. */
+static int visit(struct walk *w, const char *name)
+{
         struct stat st;
+        int fd;
 
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-                return;
-        if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-                return; /* gone again */
+                return 0;
+        int r = look_at(w, name, &st, &fd);
+        if (r < 0 && is_closed(-r)) {
+                w->usage.hidden++; /* a directory that can be listed and not searched */
+                return 0;
+        }
+        if (r <= 0)
+                return r;
         w->usage.inodes++;
         /* A file with many names is counted once, in parts. */
         uint64_t names = S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : (uint64_t)st.st_nlink;
@@ -51,13 +88,12 @@ static void visit(struct walk *w, const char *name)
         if (S_ISREG(st.st_mode) && st.st_mode & (S_ISUID | S_ISGID))
                 w->usage.set_id++;
         if (!S_ISDIR(st.st_mode))
-                return;
-        if (w->depth == DISK_DEPTH_MAX) {
+                return 0;
+        if (w->depth == DISK_DEPTH_MAX || (fd < 0 && is_closed(-fd))) {
                 w->usage.hidden++;
-                return;
+                return 0;
         }
-        int r = push(w, openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-        w->usage.hidden += r == -EACCES || r == -EPERM;
+        return fd < 0 ? fd : push(w, fd);
 }
 
 static int measure_file(int fd, struct disk_usage *usage)
@@ -85,21 +121,28 @@ int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage)
         if (r < 0)
                 return r;
         while (w->depth > 0) {
-                struct dirent *entry = readdir(w->stack[w->depth - 1]);
+                errno = 0;
+                struct dirent *entry = r == 0 ? readdir(w->stack[w->depth - 1]) : NULL;
+                if (!entry && r == 0)
+                        r = -errno; /* 0: the end of the directory */
                 if (!entry || w->usage.inodes > max_inodes)
                         closedir(w->stack[--w->depth]);
                 else
-                        visit(w, entry->d_name);
+                        r = visit(w, entry->d_name);
         }
-        *usage = w->usage;
-        return 0;
+        if (r == 0)
+                *usage = w->usage;
+        return r;
 }
 
-static uint64_t free_bytes(int fd)
+static int free_bytes(int fd, uint64_t *ret)
 {
         struct statfs st;
 
-        return fstatfs(fd, &st) < 0 ? UINT64_MAX : (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
+        if (fstatfs(fd, &st) < 0)
+                return -errno;
+        *ret = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
+        return 0;
 }
 
 void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes)
@@ -111,7 +154,10 @@ int disk_watch_add(struct disk_watch *w, int fd)
 {
         if (w->n >= DISK_PLACES_MAX)
                 return -E2BIG;
-        uint64_t room = free_bytes(fd);
+        uint64_t room = 0;
+        int r = free_bytes(fd, &room);
+        if (r < 0)
+                return r;
         /* Where a run cannot reach the floor within its limit there is none: a small file system, or
          * a directory whose quota shows as its size. */
         w->free[w->n] = room;
@@ -130,21 +176,29 @@ enum disk_state disk_watch_look(struct disk_watch *w)
         uint64_t start = monotonic_usec();
         struct disk_usage now = {0};
 
+        w->error = 0;
         for (size_t i = 0; i < w->n; i++) {
                 int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &now);
-                now.hidden += r == -EACCES || r == -EPERM;
-                w->free[i] = free_bytes(w->fds[i]);
+                int e = free_bytes(w->fds[i], &w->free[i]);
+                now.hidden += r < 0 && is_closed(-r);
+                r = r < 0 && is_closed(-r) ? 0 : r;
+                w->error = w->error != 0 ? w->error : r < 0 ? -r : -e;
         }
         w->looked_usec = monotonic_usec();
         w->took_usec = w->looked_usec - start;
         uint64_t bytes = grown(now.bytes, w->before.bytes), inodes = grown(now.inodes, w->before.inodes);
-        w->bytes = bytes;
-        w->inodes = inodes;
-        w->peak_bytes = MAX(w->peak_bytes, bytes);
-        w->peak_inodes = MAX(w->peak_inodes, inodes);
-        if (bytes > w->limit_bytes || inodes > w->limit_inodes)
+        bool over = bytes > w->limit_bytes || inodes > w->limit_inodes;
+        /* A part of it is enough to see that it is too much, and for nothing else. */
+        w->whole = over || (now.hidden == 0 && w->error == 0);
+        if (w->whole) {
+                w->bytes = bytes;
+                w->inodes = inodes;
+                w->peak_bytes = MAX(w->peak_bytes, bytes);
+                w->peak_inodes = MAX(w->peak_inodes, inodes);
+        }
+        if (over)
                 return DISK_OVER;
-        if (now.hidden > 0)
+        if (!w->whole)
                 return DISK_HIDDEN;
         for (size_t i = 0; i < w->n; i++)
                 if (w->free[i] < w->floors[i])
@@ -155,7 +209,9 @@ enum disk_state disk_watch_look(struct disk_watch *w)
 enum disk_state disk_watch_glance(struct disk_watch *w)
 {
         for (size_t i = 0; i < w->n; i++) {
-                uint64_t now = free_bytes(w->fds[i]);
+                uint64_t now = 0;
+                if (free_bytes(w->fds[i], &now) < 0)
+                        return DISK_OVER; /* the look will say what is wrong */
                 if (now < w->floors[i])
                         return DISK_HOST_FULL;
                 if (grown(w->free[i], now) > w->limit_bytes)

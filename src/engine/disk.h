@@ -33,15 +33,20 @@ struct disk_watch {
         uint64_t peak_bytes, peak_inodes; /* growth */
         uint64_t bytes, inodes;           /* the same, at the last look */
         uint64_t took_usec, looked_usec;  /* the last look, and when it ended (CLOCK_MONOTONIC) */
+        /* the last look saw everything, or too much; otherwise the amounts are those of the look before it */
+        bool whole;
+        int error;                        /* an errno when the host could not complete the last look; 0: it could */
 };
 
-/* Adds what is at fd (a tree, or one file) to *usage; stops as soon as it holds more than max_inodes. */
+/* Adds what is at fd (a tree, or one file) to *usage; stops as soon as it holds more than max_inodes. Returns 0, or a
+ * negative errno when a part of it could not be read for another reason than permission or depth, which are counted in
+ * hidden: then *usage is untouched. */
 int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage);
 
 void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes);
-/* Before the run: adds a place and what it holds now. */
+/* Before the run: adds a place and what it holds now. 0 or a negative errno. */
 int disk_watch_add(struct disk_watch *w, int fd);
-/* Looks again, at all of it. */
+/* Looks again, at all of it. DISK_HIDDEN also when the host could not complete the look (error). */
 enum disk_state disk_watch_look(struct disk_watch *w);
 /* What can be seen at a glance: the free space of the file systems. DISK_OVER means: look now. */
 enum disk_state disk_watch_glance(struct disk_watch *w);

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -38,7 +39,8 @@
 /* What is printed between two runs waits in its pipe for the next. A question of our own leaves it there, unless the answer does not come: an
  * interpreter whose pipe is full may have to write first. */
 #define OURS_PATIENCE_USEC 500000ULL
-/* Reads of what a dead interpreter has left in its channel; more than its socket holds. */
+/* Reads of what a dead interpreter has left in its channel; more than its socket holds. So many rounds are also given
+ * to what waited to be read when the time was over. */
 #define LAST_READS_MAX 16
 
 enum slot { SLOT_CONTROL, SLOT_OUT, SLOT_ERR, SLOT_PROGRAM, SLOT_SESSION, SLOT_INTERRUPT, SLOT_CANCEL, SLOT_INPUT, SLOT_COUNT };
@@ -48,11 +50,22 @@ static struct run_facts *facts_of(struct exec *x)
         return &x->result->facts;
 }
 
-/* The outcome is not known, whatever was thought of it before. */
+/* The outcome is not known, whatever was thought of it before. The first reason stays. */
 static void note_lost(struct exec *x, const char *reason)
 {
-        facts_of(x)->stop = STOP_LOST;
-        facts_of(x)->lost_reason = reason;
+        struct run_facts *f = facts_of(x);
+
+        f->stop = STOP_LOST;
+        f->lost_reason = f->lost_reason ? f->lost_reason : reason;
+}
+
+/* The same, for an error of the host. */
+static void note_host_error(struct exec *x, const char *what, int errnum)
+{
+        if (facts_of(x)->lost_reason)
+                return;
+        snprintf(x->reason, sizeof(x->reason), "%s: %s", what, strerror(errnum));
+        note_lost(x, x->reason);
 }
 
 static void note_reason(struct exec *x, enum stop_reason why)
@@ -127,15 +140,16 @@ static void end_for(struct exec *x, enum stop_reason why)
 
 static void note_broken(struct exec *x, const char *rule)
 {
-        if (rule == channel_no_memory) { /* that is not the code's fault */
+        if (rule == claims_no_memory) { /* that is not the code's fault */
                 stop(x, STOP_LOST);
                 note_lost(x, verdict_no_memory);
         }
-        if (rule == channel_no_memory || facts_of(x)->channel_broken)
+        if (rule == claims_no_memory || facts_of(x)->channel_broken)
                 return;
         facts_of(x)->channel_broken = true;
         facts_of(x)->broken_rule = rule;
-        (void)shutdown(x->io->control, SHUT_RD); /* nobody listens any more: what a backend still has for us must not stand before the end */
+        /* nobody listens from here on: what a backend still has for us must not stand before the end */
+        (void)shutdown(x->io->control, SHUT_RD);
         stop(x, STOP_NONE);
 }
 
@@ -147,6 +161,7 @@ static void note_started(struct exec *x)
         facts_of(x)->started = true;
         uint64_t t_usec = monotonic_usec() - x->asked_usec;
         x->result->setup_usec = t_usec;
+        x->result->setup_known = true;
         if (x->callbacks->started)
                 x->callbacks->started(x->callbacks->data, t_usec);
 }
@@ -162,6 +177,13 @@ static void deliver(struct exec *x, enum run_stream stream, size_t size)
                 end_for(x, STOP_OUTPUT);
 }
 
+/* What the program printed can no longer be had. */
+static void lose_output(struct exec *x, int errnum)
+{
+        stop(x, STOP_LOST);
+        note_host_error(x, "its output could not be read", errnum);
+}
+
 /* Reads up to want bytes, in one chunk at most. Returns how many came; closes the pipe at its end. */
 static size_t read_output(struct exec *x, enum run_stream stream, size_t want)
 {
@@ -173,6 +195,8 @@ static size_t read_output(struct exec *x, enum run_stream stream, size_t want)
                 ssize_t n = read(*fd, x->chunk + used, want - used);
                 if (n < 0 && errno == EINTR)
                         continue;
+                if (n < 0 && errno != EAGAIN)
+                        lose_output(x, errno);
                 if (n == 0 || (n < 0 && errno != EAGAIN))
                         *fd = safe_close(*fd);
                 if (n <= 0)
@@ -195,8 +219,8 @@ static void drain_outputs(struct exec *x)
         for (int i = 0; i < 2 && reads_output(x); i++) {
                 enum run_stream stream = i == 0 ? RUN_STDOUT : RUN_STDERR;
                 int fd = i == 0 ? x->io->out : x->io->err, held = 0;
-                if (fd < 0 || ioctl(fd, FIONREAD, &held) < 0)
-                        continue;
+                if (fd >= 0 && ioctl(fd, FIONREAD, &held) < 0)
+                        lose_output(x, errno);
                 for (size_t left = (size_t)held; left > 0;) {
                         size_t n = read_output(x, stream, left);
                         if (n == 0)
@@ -215,10 +239,25 @@ static void hand_over(struct exec *x)
         exec_arm_deadline(x);
 }
 
+/* An error of the channel: the other end has closed it, or the host cannot carry it. */
+static void take_channel_error(struct exec *x, int errnum)
+{
+        bool closed = errnum == 0 || errnum == EPIPE || errnum == ECONNRESET;
+
+        if (!closed) {
+                stop(x, STOP_LOST);
+                note_host_error(x, "the control channel of the interpreter failed", errnum);
+        }
+        if (x->closed_usec == 0)
+                x->closed_usec = monotonic_usec() + CLOSED_GRACE_USEC;
+}
+
 static void send_some(struct exec *x)
 {
-        if (channel_send(x->channel) < 0 && x->closed_usec == 0)
-                x->closed_usec = monotonic_usec() + CLOSED_GRACE_USEC;
+        int r = channel_send(x->channel);
+
+        if (r < 0)
+                take_channel_error(x, -r);
         if (x->channel->stage != CHANNEL_RUNNING)
                 return;
         note_started(x);
@@ -252,8 +291,7 @@ static void take_frames(struct exec *x)
                 return;
         drain_outputs(x);
         if (n <= 0) {
-                if (x->closed_usec == 0)
-                        x->closed_usec = monotonic_usec() + CLOSED_GRACE_USEC;
+                take_channel_error(x, (int)-n);
                 return;
         }
         channel_take(x->channel, (size_t)n);
@@ -265,24 +303,48 @@ static void take_frames(struct exec *x)
                 send_code(x); /* of a script the channel may be gone now */
 }
 
-/* One read of standard input for a runner that gets it whole. */
+/* 0, or a negative errno with the error set. */
+static int keep_input(struct exec *x, size_t size)
+{
+        int r = buffer_add(&x->input, x->chunk, size);
+
+        if (r < 0 && r != -ENOMEM)
+                return error_set(&x->error, GB_E_LIMIT, EFBIG,
+                                 "standard input of a %s context can have %llu bytes at most: put the data into a file of the workspace",
+                                 x->language->name, (unsigned long long)STDIN_FRAME_MAX);
+        if (r == 0)
+                r = inlet_see(&x->inlet, x->chunk, size);
+        return r < 0 ? error_set(&x->error, GB_E_INTERNAL, -r, "cannot look at standard input: %s", strerror(-r)) : 0;
+}
+
+/* One read of standard input for a runner that gets it whole. When it cannot be had, nothing is run. */
 static void collect_input(struct exec *x)
 {
         ssize_t n = read(x->stdin_fd, x->chunk, OUTPUT_CHUNK_BYTES);
 
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
-        if (n > 0 && buffer_add(&x->input, x->chunk, (size_t)n) < 0) {
-                x->status = error_set(&x->error, GB_E_LIMIT, EFBIG,
-                                      "standard input of a %s context can have %llu bytes at most: put the data into a file of the workspace",
-                                      x->language->name, (unsigned long long)STDIN_FRAME_MAX);
-                x->over = true;
-        } else if (n <= 0) {
+        int errnum = n < 0 ? errno : 0;
+        /* A terminal whose other end is closed says EIO. */
+        if (errnum != 0 && !(errnum == EIO && isatty(x->stdin_fd))) {
+                x->status = error_set(&x->error, GB_E_USAGE, errnum, "standard input cannot be read: %s",
+                        strerror(errnum));
+        } else if (n > 0) {
+                x->status = keep_input(x, (size_t)n);
+        } else {
                 x->input_ended = true;
                 send_code(x);
-        } else {
-                inlet_see(&x->inlet, x->chunk, (size_t)n);
         }
+        x->over = x->over || x->status < 0;
+}
+
+/* The program must not take what it got for all of it. */
+static void on_input_failed(void *data, int errnum)
+{
+        struct exec *x = data;
+
+        stop(x, STOP_LOST);
+        note_host_error(x, "standard input could not be read to its end", errnum);
 }
 
 static void take_input(struct exec *x)
@@ -311,6 +373,36 @@ static void take_cancel(struct exec *x)
                 interrupt(x, STOP_CANCELLED);
 }
 
+/* Nothing more will be learned about the program. What it printed stays. */
+static void lose_program(struct exec *x, const char *reason)
+{
+        x->ended = x->over = x->stopped = true;
+        drain_outputs(x);
+        note_lost(x, reason);
+}
+
+/* What an end says of our own doing. The backend looks for an end before it ends a program: one that nobody stopped
+ * had ended by itself, and neither its time nor its closed channel was the reason. */
+static void judge_end(struct exec *x, const struct box_end *end)
+{
+        struct run_facts *f = facts_of(x);
+
+        if (end->stop == BOX_STOP_NONE && f->stop == STOP_TIMEOUT && x->kill_usec == 0)
+                f->stop = STOP_NONE;
+        if (end->stop == BOX_STOP_ASKED && x->suspected && f->stop == STOP_NONE) {
+                f->channel_broken = true;
+                f->broken_rule = "it was closed";
+        }
+}
+
+static void note_memory_end(struct session *s, uint64_t kills)
+{
+        uint64_t known = atomic_load(&s->memory_kills);
+
+        while (known < kills && !atomic_compare_exchange_weak(&s->memory_kills, &known, kills))
+                ; /* another program of the session may have ended for the same */
+}
+
 static void take_program_event(struct exec *x)
 {
         struct box_event event = {0};
@@ -318,19 +410,23 @@ static void take_program_event(struct exec *x)
 
         if (r == 0 && event.kind != BOX_EVENT_ENDED)
                 return;
-        x->ended = x->over = true;
         if (r < 0) {
-                note_lost(x, x->error.message);
+                lose_program(x, x->error.message);
                 return;
         }
         /* What it wrote last is still there. Nobody is left to be ended for it. */
-        x->stopped = true;
+        x->ended = x->over = x->stopped = true;
         drain_outputs(x);
         if (x->channel && !x->channel->broken && x->closed_usec == 0) {
                 ssize_t n;
                 for (int i = 0; i < LAST_READS_MAX && (n = channel_receive(x->channel)) > 0 && !x->channel->broken; i++)
                         channel_take(x->channel, (size_t)n);
         }
+        if (x->channel && x->channel->broken == claims_no_memory)
+                note_lost(x, verdict_no_memory);
+        judge_end(x, &event.end);
+        if (event.end.stop == BOX_STOP_MEMORY && x->session->backend->memory_ends_all)
+                note_memory_end(x->session, event.end.oom_kills);
         exec_take_end(x, &event.end);
 }
 
@@ -340,10 +436,8 @@ static void take_session_event(struct exec *x)
         if (!x->ended)
                 take_program_event(x);
         x->session->gone = true;
-        if (x->ended)
-                return;
-        note_lost(x, "the session has ended under the run");
-        x->ended = x->over = true;
+        if (!x->ended)
+                lose_program(x, "the session has ended under the run");
 }
 
 static void fill_slots(const struct exec *x, struct pollfd p[static SLOT_COUNT])
@@ -367,14 +461,22 @@ static void fill_slots(const struct exec *x, struct pollfd p[static SLOT_COUNT])
         p[SLOT_INPUT] = (struct pollfd){input, input_events, 0};
 }
 
-static void take_slots(struct exec *x, const struct pollfd p[static SLOT_COUNT])
+static void take_requests(struct exec *x, const struct pollfd p[static SLOT_COUNT])
 {
         if (p[SLOT_INTERRUPT].revents && take_count(x->interrupt_fd) > 0)
                 interrupt(x, STOP_CANCELLED);
-        if (p[SLOT_CANCEL].revents)
+        if (p[SLOT_CANCEL].revents && !x->over)
                 take_cancel(x);
-        if (p[SLOT_INPUT].revents && !x->over)
-                take_input(x);
+}
+
+/* Code that was not sent yet is not sent when the caller does not want it. Once it was, an end that has happened
+ * comes before a request to end it. */
+static void take_slots(struct exec *x, const struct pollfd p[static SLOT_COUNT])
+{
+        bool begun = !x->channel || x->channel->stage == CHANNEL_RUNNING;
+
+        if (!begun)
+                take_requests(x, p);
         if (p[SLOT_CONTROL].revents & POLLOUT && !x->over && x->channel)
                 send_some(x);
         if (p[SLOT_CONTROL].revents & ~POLLOUT && !x->over && x->channel)
@@ -387,6 +489,19 @@ static void take_slots(struct exec *x, const struct pollfd p[static SLOT_COUNT])
                 take_program_event(x);
         if (p[SLOT_SESSION].revents && !x->over)
                 take_session_event(x);
+        if (begun && !x->over)
+                take_requests(x, p);
+        if (p[SLOT_INPUT].revents && !x->over)
+                take_input(x);
+}
+
+/* The time is over. Whatever the program has said by now counts before that: a thread of ours that was late must not
+ * make a timeout of a good end. */
+static bool is_late(struct exec *x, const struct pollfd p[static SLOT_COUNT])
+{
+        bool waits = p[SLOT_CONTROL].revents & POLLIN || p[SLOT_PROGRAM].revents;
+
+        return !waits || x->late++ >= LAST_READS_MAX;
 }
 
 static bool is_past(uint64_t when, uint64_t now)
@@ -394,21 +509,22 @@ static bool is_past(uint64_t when, uint64_t now)
         return when > 0 && now >= when;
 }
 
-static void take_time(struct exec *x)
+static void take_time(struct exec *x, const struct pollfd p[static SLOT_COUNT])
 {
         uint64_t now = monotonic_usec(), timeout = exec_begin_usec(x) + x->timeout_usec;
 
         if (x->over)
                 return;
         if (x->stopped && is_past(x->lost_usec, now)) {
-                note_lost(x, "it was killed, and its end did not come");
-                x->ended = x->over = true;
+                lose_program(x, "it was killed, and its end did not come");
         } else if (is_past(x->closed_usec, now)) {
-                note_broken(x, "it was closed");
+                x->suspected = true; /* it may have ended long ago, and the backend be late: judge_end() tells */
+                stop(x, STOP_NONE);
         } else if (is_past(x->kill_usec, now)) {
                 stop(x, facts_of(x)->stop);
-        } else if (is_past(timeout, now) && facts_of(x)->stop == STOP_NONE) {
-                end_for(x, STOP_TIMEOUT);
+        } else if (is_past(timeout, now) && facts_of(x)->stop == STOP_NONE && x->closed_usec == 0) {
+                if (is_late(x, p))
+                        end_for(x, STOP_TIMEOUT);
         } else if (is_past(x->again_usec, now)) {
                 interrupt_again(x, now);
         }
@@ -417,9 +533,13 @@ static void take_time(struct exec *x)
         if (is_past(x->sample_usec, now) && !x->over) {
                 x->sample_usec = now + SAMPLE_PERIOD_USEC;
                 enum stop_reason why = exec_sample(x);
-                if (why == STOP_DISK)
+                if (why == STOP_DISK || why == STOP_LOST)
                         stop(x, why); /* it may write much more while it is asked politely */
-                else if (why != STOP_NONE && facts_of(x)->stop == STOP_NONE)
+                if (why == STOP_LOST)
+                        note_lost(x, "its processor time, which has a limit, could not be read");
+                if (why == STOP_DISK || why == STOP_LOST)
+                        return;
+                if (why != STOP_NONE && facts_of(x)->stop == STOP_NONE)
                         end_for(x, why);
         }
 }
@@ -450,6 +570,8 @@ int exec_run(struct exec *x, gb_error *err)
 {
         struct pollfd slots[SLOT_COUNT];
 
+        x->pump.failed = on_input_failed;
+        x->pump.failed_data = x;
         /* While it runs nobody can tell. */
         x->maybe_full_before = atomic_exchange(&x->session->maybe_full, true);
         exec_arm_deadline(x);
@@ -465,7 +587,7 @@ int exec_run(struct exec *x, gb_error *err)
                 int n = ppoll(slots, SLOT_COUNT, &left, NULL);
                 if (n > 0)
                         take_slots(x, slots);
-                take_time(x);
+                take_time(x, slots);
         }
         return exec_finish(x, err);
 }

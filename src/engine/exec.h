@@ -39,6 +39,8 @@ struct exec {
         bool maybe_full_before; /* of struct session, when the run began */
         struct network_run network;
         unsigned cancels;
+        unsigned late; /* rounds since the time was over in which something was still to be read */
+        char reason[128]; /* lost_reason, where it is not a constant */
         uint64_t kill_usec;   /* when an interrupt was in vain; 0: not yet */
         uint64_t again_usec;  /* when it is repeated */
         uint64_t lost_usec;   /* when a kill was in vain */
@@ -46,6 +48,7 @@ struct exec {
         uint64_t began_usec;  /* when a script was handed over */
         uint64_t sample_usec; /* the next look at processor time and disk */
         bool stopped;         /* the backend was told to end the program */
+        bool suspected;       /* for a closed channel: if it has not ended by itself, it broke a rule */
         bool ended;           /* the program */
         bool over;            /* the run */
         int status;           /* 0, or a negative errno with error: nothing was run */

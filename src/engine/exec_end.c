@@ -5,6 +5,7 @@
 #include "base/parse.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/timerfd.h>
 
@@ -63,7 +64,7 @@ int exec_open_input(struct exec *x, gb_error *err)
 {
         int r = pump_open(&x->pump, x->stdin_fd, &x->pump_child);
 
-        return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot make a pipe for standard input: %s", strerror(-r)) : 0;
+        return r < 0 ? pump_explain(r, err) : 0;
 }
 
 static void set_deadline(struct exec *x, uint64_t usec)
@@ -94,7 +95,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 }
 
 /* Processor time is that of the whole session, since the run began: what others run at the same time counts. */
-static bool is_over_cpu(struct exec *x)
+static enum stop_reason sample_cpu(struct exec *x)
 {
         uint64_t limit = x->session->policy->cpu_time_usec;
         struct session *s = x->session;
@@ -102,10 +103,12 @@ static bool is_over_cpu(struct exec *x)
 
         /* Somebody starts a program just now: next time. */
         if (limit == 0 || pthread_mutex_trylock(&s->backend_lock) != 0)
-                return false;
+                return STOP_NONE;
         int r = s->backend->session_usage(s->box, &now, NULL);
         pthread_mutex_unlock(&s->backend_lock);
-        return r == 0 && grown(now.cpu_usec, x->before.cpu_usec) > limit;
+        if (r < 0)
+                return STOP_LOST; /* a limit that cannot be looked at is not kept */
+        return grown(now.cpu_usec, x->before.cpu_usec) > limit ? STOP_CPU : STOP_NONE;
 }
 
 static bool is_over_disk(struct exec *x)
@@ -124,7 +127,7 @@ enum stop_reason exec_sample(struct exec *x)
 {
         if (is_over_disk(x))
                 return STOP_DISK;
-        return is_over_cpu(x) ? STOP_CPU : STOP_NONE;
+        return sample_cpu(x);
 }
 
 void exec_take_end(struct exec *x, const struct box_end *end)
@@ -140,14 +143,68 @@ void exec_take_end(struct exec *x, const struct box_end *end)
 static void judge_full(struct exec *x, const struct box_usage *now)
 {
         struct run_facts *f = &x->result->facts;
-        bool unseen = f->disk_full && !now->disk_full;
+        bool unseen = f->disk_full && !(now && now->disk_full), maybe = x->before.disk_full || x->before.disk_unknown;
 
-        f->disk_full_before = unseen ? x->maybe_full_before : f->disk_full && x->before.disk_full;
+        f->disk_full_before = f->disk_full && (unseen ? x->maybe_full_before || !now : maybe);
         if (x->ended && f->stop != STOP_LOST)
                 atomic_store(&x->session->maybe_full, unseen);
 }
 
-/* What the run has used: what the session has used meanwhile. Peaks are those of the session. */
+/* The counters of the session now, with those when the run began: what the run has used is what the session used
+ * meanwhile. Peaks are those of the session. */
+static void take_counters(struct exec *x, const struct box_usage *now)
+{
+        struct run_facts *f = &x->result->facts;
+
+        f->cpu_usec = grown(now->cpu_usec, x->before.cpu_usec);
+        f->memory_peak_bytes = now->memory_peak_bytes;
+        f->pids_peak = now->pids_peak;
+        f->oom_kills = grown(now->oom_kills, x->before.oom_kills);
+        f->pids_refused = grown(now->pids_refused, x->before.pids_refused);
+        f->known.cpu = now->cpu_known && x->before.cpu_known;
+        f->known.memory = now->memory_known;
+        f->known.pids = now->pids_known;
+}
+
+/* The counters cannot be read. What came with the end of the program is as good; without that, nobody can say whether a
+ * limit killed it. */
+static void miss_counters(struct exec *x)
+{
+        struct run_facts *f = &x->result->facts;
+        struct box_usage end = {
+                .cpu_usec = f->cpu_usec, .memory_peak_bytes = f->memory_peak_bytes, .pids_peak = f->pids_peak,
+                .oom_kills = f->oom_kills,
+                .pids_refused = f->pids_refused, .cpu_known = f->known.cpu, .memory_known = f->known.memory,
+                .pids_known = f->known.pids,
+        };
+
+        take_counters(x, &end);
+        f->counters_lost = (x->before.memory_known && !f->known.memory) || (x->before.pids_known && !f->known.pids);
+        if (f->counters_lost && f->stop == STOP_NONE && ending_signal(&f->ending) == SIGKILL) {
+                f->stop = STOP_LOST;
+                f->lost_reason = "it was killed, and the counters that say whether a limit did it could not be read";
+        }
+}
+
+/* A private place of the session; with the end of a program the backend has told of all of them. */
+static void take_private_disk(struct exec *x, const struct box_usage *now)
+{
+        struct run_facts *f = &x->result->facts;
+
+        if (!f->known.disk) {
+                f->disk_peak_bytes = now ? now->disk_bytes : 0;
+                f->inodes_peak = now ? now->inodes : 0;
+                f->disk_full = now && now->disk_full;
+                f->known.disk = now && !now->disk_unknown;
+        }
+        judge_full(x, now);
+        /* The file of the code is in one of them. */
+        if (x->script) {
+                f->disk_peak_bytes -= MIN(f->disk_peak_bytes, (x->code_size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
+                f->inodes_peak -= MIN(f->inodes_peak, (uint64_t)1);
+        }
+}
+
 static void take_usage(struct exec *x)
 {
         struct run_facts *f = &x->result->facts;
@@ -157,42 +214,28 @@ static void take_usage(struct exec *x)
         /* The backend does not know when a script began: its interpreter was there before. */
         if (!x->ended || x->channel || x->script)
                 f->wall_usec = monotonic_usec() - exec_begin_usec(x);
-        int r = session_usage(s, &now, NULL);
-        if (r == 0) {
-                f->cpu_usec = grown(now.cpu_usec, x->before.cpu_usec);
-                f->memory_peak_bytes = now.memory_peak_bytes;
-                f->pids_peak = now.pids_peak;
-                f->oom_kills = grown(now.oom_kills, x->before.oom_kills);
-                f->pids_refused = grown(now.pids_refused, x->before.pids_refused);
-        }
-        /* With the end of a program the backend has told of all its private places. */
-        if (r == 0 && (!x->ended || f->stop == STOP_LOST)) {
-                f->disk_peak_bytes = now.disk_bytes;
-                f->inodes_peak = now.inodes;
-                f->disk_full = now.disk_full;
-        }
-        if (r == 0)
-                judge_full(x, &now);
-        /* The file of the code is in one of them. */
-        if (x->script) {
-                f->disk_peak_bytes -= MIN(f->disk_peak_bytes, (x->code_size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
-                f->inodes_peak -= MIN(f->inodes_peak, (uint64_t)1);
-        }
+        /* A run whose end was not seen has no duration. */
+        f->known.wall = f->known.wall || f->stop != STOP_LOST || f->claimed;
+        bool read = session_usage(s, &now, NULL) == 0;
+        if (read)
+                take_counters(x, &now);
+        else
+                miss_counters(x);
+        take_private_disk(x, read ? &now : NULL);
         if (!places_are_watched(&s->places))
                 return;
         pthread_mutex_lock(&s->disk_lock);
         /* The last look: what a short program wrote between two looks counts as well. */
         if (f->stop == STOP_NONE && (x->channel ? places_look_if_due(&s->places, f) : places_look(&s->places, f)))
                 f->stop = STOP_DISK;
-        f->disk_peak_bytes += s->places.disk.peak_bytes;
-        f->inodes_peak += s->places.disk.peak_inodes;
+        places_add_peaks(&s->places, f);
         pthread_mutex_unlock(&s->disk_lock);
 }
 
 static void lose(struct run_facts *f)
 {
         f->stop = STOP_LOST;
-        f->lost_reason = verdict_no_memory;
+        f->lost_reason = f->lost_reason ? f->lost_reason : verdict_no_memory;
 }
 
 int exec_finish(struct exec *x, gb_error *err)

@@ -10,7 +10,8 @@
 uint64_t exec_begin_usec(const struct exec *x);
 /* The backend's own clock for the case that ours stands still. */
 void exec_arm_deadline(struct exec *x);
-/* A look at processor time and disk; STOP_NONE when all is well. */
+/* A look at processor time and disk; STOP_NONE when all is well, STOP_LOST when processor time has a limit and cannot
+ * be read. */
 enum stop_reason exec_sample(struct exec *x);
 void exec_take_end(struct exec *x, const struct box_end *end);
 int exec_finish(struct exec *x, gb_error *err);

@@ -100,15 +100,17 @@ static int look(int dir_fd, const char *name, struct stat *ret)
         return r < 0 && errno == EINVAL ? fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) : r;
 }
 
-/* What is gone again is left out. */
-static void look_up(struct file_list *l, int dir_fd)
+/* What is gone again is left out. 0, or a negative errno: of something that is there nothing can be said. */
+static int look_up(struct file_list *l, int dir_fd)
 {
         size_t kept = 0;
         struct stat st;
+        int r = 0;
 
         for (size_t i = 0; i < l->n; i++) {
                 struct file_entry *e = &l->entries[i];
                 if (look(dir_fd, e->name, &st) < 0) {
+                        r = r == 0 && errno != ENOENT ? -errno : r;
                         free(e->name);
                         continue;
                 }
@@ -118,6 +120,7 @@ static void look_up(struct file_list *l, int dir_fd)
                 l->entries[kept++] = *e;
         }
         l->n = kept;
+        return r;
 }
 
 static void closedir_ptr(DIR **d)
@@ -167,9 +170,10 @@ int files_list_page(const struct files *f, const char *path, const char *after, 
                 return files_fail(err, errno, "list", path);
         TAKE_FD(fd);
         r = read_page(dir, after, limit, l);
+        if (r == 0)
+                r = look_up(l, dirfd(dir));
         if (r < 0)
                 return files_fail(err, -r, "list", path);
-        look_up(l, dirfd(dir));
         *ret = TAKE_PTR(l);
         return 0;
 }

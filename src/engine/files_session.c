@@ -6,6 +6,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/statfs.h>
 
 #define LOOK_PERIOD_USEC 1000000ULL /* a workspace of the host is not walked more often for numbers */
@@ -63,6 +64,9 @@ static int counted_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_e
         int r = session_usage(s, &usage, err);
         if (r < 0)
                 return r;
+        if (usage.disk_unknown)
+                return error_set(err, GB_E_LOST, EIO,
+                        "the room in the workspace cannot be measured, so nothing is written there");
         bool room = usage.disk_bytes <= bytes_max && bytes <= bytes_max - usage.disk_bytes;
         bool nodes = usage.inodes <= inodes_max && inodes <= inodes_max - usage.inodes;
         return room && nodes ? 0 : full(err, bytes, inodes);
@@ -90,9 +94,14 @@ int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *e
                 return private_room(s, bytes, inodes, err);
         pthread_mutex_lock(&s->disk_lock);
         enum disk_state state = disk_watch_look(w);
+        int error = w->error;
         bool room = bytes <= w->limit_bytes && w->bytes <= w->limit_bytes - bytes && inodes <= w->limit_inodes && w->inodes <= w->limit_inodes - inodes;
         bool free = w->free[0] >= w->floors[0] && bytes <= w->free[0] - w->floors[0];
         pthread_mutex_unlock(&s->disk_lock);
+        if (state == DISK_HIDDEN)
+                return error_set(err, GB_E_DISK_FULL, error > 0 ? error : EACCES,
+                        "the room in the workspace cannot be measured (%s), so nothing is written there",
+                                 error > 0 ? strerror(error) : "a directory is closed or too deep");
         return room && free && state != DISK_OVER && state != DISK_HOST_FULL ? 0 : full(err, bytes, inodes);
 }
 
@@ -105,6 +114,7 @@ static void host_disk(struct session *s, struct box_usage *usage)
         pthread_mutex_lock(&s->disk_lock);
         if (monotonic_usec() - w->looked_usec >= MAX(w->took_usec * 10, (uint64_t)LOOK_PERIOD_USEC))
                 (void)disk_watch_look(w); /* whether it is too much is for runs to find */
+        usage->disk_unknown = !w->whole;
         usage->disk_bytes = w->bytes;
         usage->inodes = w->inodes;
         pthread_mutex_unlock(&s->disk_lock);

@@ -11,10 +11,13 @@ struct inlet {
         const struct watch *watch; /* NULL: nobody looks */
         struct scrub_stream *stream; /* NULL: nothing came yet */
         struct scrub_tally tally;
+        int error; /* a negative errno: something could not be looked at */
 };
 
-void inlet_see(void *inlet, const void *bytes, size_t size);
-/* Nothing comes any more: a secret in it becomes a finding of the result. 0 or -ENOMEM. */
+/* 0, or a negative errno: it could not be looked at, so the program must not have it. */
+int inlet_see(void *inlet, const void *bytes, size_t size);
+/* Nothing more comes: a secret in it becomes a finding of the result. 0, or a negative errno: something could not be
+ * looked at. */
 int inlet_end(struct inlet *i, struct result *result);
 void inlet_done(struct inlet *i);
 

@@ -25,8 +25,11 @@ struct network_box {
         pthread_mutex_t lock;        /* of what follows */
         struct policy *changed;      /* the network that was set later; NULL: the policy's */
         unsigned runs;               /* that go on */
-        struct ledger_copy *quiet;   /* as it was when the last of them ended; NULL: there was none yet */
-        struct ledger_copy *outside; /* what came while there was none, but since then; NULL: nothing */
+        /* as it was when the last of them ended; NULL: there was none yet, or it is lost */
+        struct ledger_copy *quiet;
+        /* there was no memory for it, so what came since then cannot be told from what came before */
+        bool quiet_lost;
+        struct ledger_copy *outside; /* what came while there was none, but since then; NULL: it was taken */
 };
 
 /* ---- making one ---- */
@@ -108,7 +111,9 @@ int network_box_open(const struct policy *p, const struct backend *backend, bool
         n->policy = p;
         n->scrub = scrub;
         pthread_mutex_init(&n->lock, NULL);
-        int r = make_names(n, err);
+        /* Made now: later there may be no memory to say that there was no memory. */
+        n->outside = calloc(1, sizeof(*n->outside));
+        int r = n->outside ? make_names(n, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = open_egress(n, err);
         if (r < 0)
@@ -236,18 +241,28 @@ static int scrub_name_of_host(const struct scrub *scrub, char *host, size_t room
         return MIN(r, 0);
 }
 
-/* A secret that was sent as a name is not shown to those who may see where it went. */
+/* A secret that was sent as a name is not shown to those who may see where it went. 0 or -ENOMEM. */
+static int scrub_hosts(const struct network_box *n, struct ledger_copy *l)
+{
+        for (size_t i = 0; i < l->n; i++) {
+                char *host = l->rows[i].host;
+                int r = scrub_name_of_host(n->names, host, sizeof(l->rows[i].host));
+                if (r == 0)
+                        r = scrub_name_of_host(n->scrub, host, sizeof(l->rows[i].host));
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 static struct ledger_copy *without_secrets(const struct network_box *n, struct ledger_copy *l)
 {
+        if (l && scrub_hosts(n, l) < 0) {
+                free(l);
+                return NULL;
+        }
         if (l)
                 l->unserved = !egress_box_is_served(n->egress);
-        for (size_t i = 0; l && i < l->n; i++) {
-                char *host = l->rows[i].host;
-                if (scrub_name_of_host(n->names, host, sizeof(l->rows[i].host)) < 0 || scrub_name_of_host(n->scrub, host, sizeof(l->rows[i].host)) < 0) {
-                        free(l);
-                        return NULL;
-                }
-        }
         return l;
 }
 
@@ -275,37 +290,47 @@ static void add_row(struct ledger_copy *to, const struct ledger_entry *row)
         to->rows[to->n++] = *row;
 }
 
-/* The sum of both, in the place of the first. Without memory the second is forgotten. */
+/* The sum of both, in the place of the first. Without memory the rows of the second are missing, and it says so. */
 static void add_ledger(struct ledger_copy **to, const struct ledger_copy *more)
 {
-        size_t n = (*to ? (*to)->n : 0) + more->n;
+        struct ledger_copy *sum = *to;
 
         if (!network_ledger_says(more))
                 return;
-        struct ledger_copy *sum = realloc(*to, sizeof(*sum) + n * sizeof(sum->rows[0]));
-        if (!sum)
-                return;
-        if (!*to)
-                memset(sum, 0, sizeof(*sum));
-        *to = sum;
+        struct ledger_copy *larger = realloc(sum, sizeof(*sum) + (sum->n + more->n) * sizeof(sum->rows[0]));
+        if (larger)
+                *to = sum = larger;
+        sum->incomplete = sum->incomplete || !larger || more->incomplete;
         sum->cut = more->cut != EGRESS_ALLOWED ? more->cut : sum->cut;
         sum->requests += more->requests;
         sum->denied += more->denied;
         sum->bytes_up += more->bytes_up;
         sum->bytes_down += more->bytes_down;
-        for (size_t i = 0; i < more->n; i++)
+        for (size_t i = 0; larger && i < more->n; i++)
                 add_row(sum, &more->rows[i]);
+}
+
+/* With the lock: what comes from here on came while there was no run. */
+static void note_quiet(struct network_box *n)
+{
+        free(n->quiet);
+        n->quiet = ledger_read(egress_box_ledger(n->egress));
+        n->quiet_lost = !n->quiet;
 }
 
 /* With the lock, while there is no run. */
 static void count_outside(struct network_box *n)
 {
-        _cleanup_free_ struct ledger_copy *since = ledger_since(egress_box_ledger(n->egress), n->quiet);
+        const struct ledger *l = egress_box_ledger(n->egress);
+        _cleanup_free_ struct ledger_copy *since = n->quiet_lost ? NULL : ledger_since(l, n->quiet);
 
+        if (!n->outside) /* the box has ended, and the rest was told */
+                return;
         if (since)
                 add_ledger(&n->outside, since);
-        free(n->quiet);
-        n->quiet = ledger_read(egress_box_ledger(n->egress));
+        else
+                n->outside->incomplete = true;
+        note_quiet(n);
 }
 
 int network_run_begin(struct network_run *run, struct network_box *n)
@@ -337,10 +362,8 @@ void network_run_end(struct network_run *run)
         if (!n)
                 return;
         pthread_mutex_lock(&n->lock);
-        if (--n->runs == 0) {
-                free(n->quiet);
-                n->quiet = ledger_read(egress_box_ledger(n->egress));
-        }
+        if (--n->runs == 0)
+                note_quiet(n);
         pthread_mutex_unlock(&n->lock);
         free(run->before);
         *run = (struct network_run){0};
@@ -355,7 +378,16 @@ struct ledger_copy *network_box_rest(struct network_box *n)
                 count_outside(n);
         struct ledger_copy *rest = TAKE_PTR(n->outside);
         pthread_mutex_unlock(&n->lock);
-        return without_secrets(n, rest);
+        if (!network_ledger_says(rest)) {
+                free(rest);
+                return NULL;
+        }
+        if (scrub_hosts(n, rest) < 0) {
+                rest->n = 0;
+                rest->incomplete = true;
+        }
+        rest->unserved = !egress_box_is_served(n->egress);
+        return rest;
 }
 
 /* ---- for people and programs ---- */
@@ -395,7 +427,12 @@ json_t *network_ledger_to_json(const struct ledger_copy *l, size_t hosts_max)
         size_t told = json_array_size(hosts);
         json_t *o = json_pack("{s:o, s:o, s:o, s:o, s:s?, s:o}", "requests", number(l->requests), "denied", number(l->denied), "bytes_up", number(l->bytes_up),
                               "bytes_down", number(l->bytes_down), "cut", l->cut != EGRESS_ALLOWED ? egress_decision_word(l->cut) : NULL, "hosts", hosts);
-        if (o && told < l->n && json_object_set_new(o, "hosts_more", number(l->n - told)) < 0) {
+        int r = 0;
+        if (o && told < l->n)
+                r |= json_object_set_new(o, "hosts_more", number(l->n - told));
+        if (o && l->incomplete)
+                r |= json_object_set_new(o, "incomplete", json_true());
+        if (r < 0) {
                 json_decref(o);
                 return NULL;
         }
@@ -404,7 +441,7 @@ json_t *network_ledger_to_json(const struct ledger_copy *l, size_t hosts_max)
 
 bool network_ledger_says(const struct ledger_copy *l)
 {
-        return l && (l->n > 0 || l->requests > 0 || l->denied > 0 || l->cut != EGRESS_ALLOWED);
+        return l && (l->incomplete || l->n > 0 || l->requests > 0 || l->denied > 0 || l->cut != EGRESS_ALLOWED);
 }
 
 char *network_hint(const struct ledger_copy *l, char buf[static NETWORK_HINT_MAX])

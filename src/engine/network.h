@@ -46,14 +46,15 @@ int network_run_begin(struct network_run *run, struct network_box *n); /* 0 or -
 struct ledger_copy *network_run_ledger(const struct network_run *run);
 void network_run_end(struct network_run *run);
 
-/* What came while no run was there, up to now. NULL: nothing, or out of memory. */
+/* What came while no run was there, up to now. NULL: nothing. What could not be counted makes it `incomplete`. */
 struct ledger_copy *network_box_rest(struct network_box *n);
 
-/* {"requests", "denied", "bytes_up", "bytes_down", "cut", "hosts": [...]}; ledger NULL: nothing was sent. hosts_max: of them, those that were let through first;
- * then "hosts_more" says how many others there are. NULL when out of memory. */
+/* {"requests", "denied", "bytes_up", "bytes_down", "cut", "hosts": [...]}, and "incomplete": true where that is so.
+ * ledger NULL: nothing was sent; a ledger that is lost is not to be shown by this. hosts_max: of them, those that
+ * were let through first; then "hosts_more" says how many others there are. NULL when out of memory. */
 json_t *network_ledger_to_json(const struct ledger_copy *ledger, size_t hosts_max);
 
-/* Whether it says that something was asked for. */
+/* Whether it says that something was asked for, or that a part is missing. */
 bool network_ledger_says(const struct ledger_copy *ledger); /* takes NULL */
 
 /* One sentence about what was refused, for who reads of a failure; "" when nothing was. */

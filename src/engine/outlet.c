@@ -64,13 +64,13 @@ void outlet_pause(struct outlet *o)
 {
         o->pause_usec = 0;
         for (size_t i = 0; i < ARRAY_SIZE(o->streams); i++)
-                if (o->streams[i].scrub)
-                        (void)scrub_stream_pause(o->streams[i].scrub);
+                if (o->streams[i].scrub && !o->failed)
+                        o->failed = scrub_stream_pause(o->streams[i].scrub) < 0; /* outlet_end() tells */
 }
 
 int outlet_end(struct outlet *o)
 {
-        int r = 0;
+        int r = o->failed ? -ENOMEM : 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(o->streams); i++) {
                 struct scrub_stream *s = o->streams[i].scrub;

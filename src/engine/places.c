@@ -93,6 +93,7 @@ bool places_look(struct places *p, struct run_facts *facts)
         enum disk_state state = p->disk.n > 0 ? disk_watch_look(&p->disk) : DISK_FINE;
 
         facts->disk_hidden = state == DISK_HIDDEN;
+        facts->disk_error = state == DISK_HIDDEN ? p->disk.error : 0;
         facts->host_full = state == DISK_HOST_FULL;
         return state != DISK_FINE;
 }
@@ -109,4 +110,13 @@ bool places_look_if_due(struct places *p, struct run_facts *facts)
         bool over = places_look(p, facts);
         p->next_usec = now + p->disk.took_usec * 10;
         return over;
+}
+
+void places_add_peaks(const struct places *p, struct run_facts *facts)
+{
+        if (p->disk.n == 0)
+                return;
+        facts->disk_peak_bytes += p->disk.peak_bytes;
+        facts->inodes_peak += p->disk.peak_inodes;
+        facts->known.disk = facts->known.disk && p->disk.whole;
 }

@@ -63,6 +63,7 @@ struct result {
         size_t n_scrubbed_names;
         struct ledger_copy *network;     /* what was sent where meanwhile; NULL: no allowlist, or nothing ran */
         uint64_t setup_usec; /* from the request to the first instruction of the program */
+        bool setup_known;    /* that instruction was seen */
 
         /* Runs in a session */
         char session[ID_DIGITS + 1];  /* empty: a box of its own */

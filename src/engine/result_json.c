@@ -29,10 +29,16 @@ static json_t *json_text(const char *text)
         return text ? json_readable(text, strlen(text)) : json_null();
 }
 
-/* Microseconds as milliseconds; whoever prints them takes no more digits than are real. */
-static json_t *json_msec(uint64_t usec)
+/* What was not observed has no number. */
+static json_t *json_known(bool known, uint64_t n)
 {
-        return json_real((double)usec / 1000.0);
+        return known ? json_uint(n) : json_null();
+}
+
+/* Microseconds as milliseconds; whoever prints them takes no more digits than are real. */
+static json_t *json_msec(bool known, uint64_t usec)
+{
+        return known ? json_real((double)usec / 1000.0) : json_null();
 }
 
 static int set_base64(json_t *object, const char *key, const void *bytes, size_t size)
@@ -75,7 +81,7 @@ static json_t *verdict_to_json(const struct verdict *v)
         r |= json_object_set_new(o, "kind", json_string(verdict_name(v->kind)));
         r |= json_object_set_new(o, "message", json_text(v->message));
         r |= json_object_set_new(o, "limit", v->unit ? json_uint(v->limit) : json_null());
-        r |= json_object_set_new(o, "peak", v->unit ? json_uint(v->peak) : json_null());
+        r |= json_object_set_new(o, "peak", v->unit ? json_known(v->peak_known, v->peak) : json_null());
         r |= json_object_set_new(o, "unit", json_text(v->unit));
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
@@ -85,11 +91,11 @@ static json_t *peaks_to_json(const struct run_facts *f)
         _cleanup_json_ json_t *o = json_object();
         int r = 0;
 
-        r |= json_object_set_new(o, "memory_bytes", json_uint(f->memory_peak_bytes));
-        r |= json_object_set_new(o, "cpu_usec", json_uint(f->cpu_usec));
-        r |= json_object_set_new(o, "pids", json_uint(f->pids_peak));
-        r |= json_object_set_new(o, "disk_bytes", json_uint(f->disk_peak_bytes));
-        r |= json_object_set_new(o, "inodes", json_uint(f->inodes_peak));
+        r |= json_object_set_new(o, "memory_bytes", json_known(f->known.memory, f->memory_peak_bytes));
+        r |= json_object_set_new(o, "cpu_usec", json_known(f->known.cpu, f->cpu_usec));
+        r |= json_object_set_new(o, "pids", json_known(f->known.pids, f->pids_peak));
+        r |= json_object_set_new(o, "disk_bytes", json_known(f->known.disk, f->disk_peak_bytes));
+        r |= json_object_set_new(o, "inodes", json_known(f->known.disk, f->inodes_peak));
         r |= json_object_set_new(o, "output_bytes", json_uint(f->output_bytes));
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
@@ -209,6 +215,9 @@ static int add_limit_notes(json_t *notes, const struct result *result, const str
                               f->pids_refused == 1 ? "fork was" : "forks were");
         if (f->disk_full && kind != VERDICT_DISK)
                 r |= add_note(notes, "%s", verdict_full_place(f, policy, full));
+        if (f->counters_lost)
+                r |= add_note(notes, "the counters of the session could not be read at the end: whether the run reached "
+                                     "a limit of memory or tasks is not known");
         if (result->truncated && kind != VERDICT_OUTPUT)
                 r |= add_note(notes, "the output was cut at its limit");
         if (result->values_dropped > 0)
@@ -247,6 +256,14 @@ static int set_end(json_t *o, const struct run_facts *f)
         return r;
 }
 
+/* Where nothing was run nothing was sent; otherwise a run without a ledger has lost it. */
+static json_t *network_to_json(const struct result *result)
+{
+        if (!result->network && result->verdict.kind != VERDICT_BLOCKED)
+                return json_null();
+        return network_ledger_to_json(result->network, SIZE_MAX);
+}
+
 json_t *result_to_json(const struct result *result, const struct policy *policy)
 {
         _cleanup_json_ json_t *o = json_object();
@@ -255,9 +272,9 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= json_object_set_new(o, "id", json_readable(result->id, strnlen(result->id, sizeof(result->id))));
         r |= json_object_set_new(o, "verdict", verdict_to_json(&result->verdict));
         r |= set_end(o, &result->facts);
-        r |= json_object_set_new(o, "duration_ms", json_msec(result->facts.wall_usec));
-        r |= json_object_set_new(o, "cpu_ms", json_msec(result->facts.cpu_usec));
-        r |= json_object_set_new(o, "setup_ms", json_msec(result->setup_usec));
+        r |= json_object_set_new(o, "duration_ms", json_msec(result->facts.known.wall, result->facts.wall_usec));
+        r |= json_object_set_new(o, "cpu_ms", json_msec(result->facts.known.cpu, result->facts.cpu_usec));
+        r |= json_object_set_new(o, "setup_ms", json_msec(result->setup_known, result->setup_usec));
         r |= set_output(o, "stdout", &result->out);
         r |= set_output(o, "stderr", &result->err);
         r |= json_object_set_new(o, "truncated", json_boolean(result->truncated));
@@ -271,7 +288,7 @@ json_t *result_to_json(const struct result *result, const struct policy *policy)
         r |= json_object_set_new(o, "guard", guard_to_json(result->findings));
         r |= json_object_set_new(o, "scrubbed", scrubbed_to_json(result));
         if (policy->network_mode == NETWORK_ALLOWLIST)
-                r |= json_object_set_new(o, "network", network_ledger_to_json(result->network, SIZE_MAX));
+                r |= json_object_set_new(o, "network", network_to_json(result));
         r |= result_set_session(o, result);
         return r == 0 ? TAKE_PTR(o) : NULL;
 }

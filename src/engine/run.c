@@ -56,6 +56,8 @@ struct run {
         uint64_t asked_usec;
         unsigned cancels;
         bool stopped; /* the backend was told to end it */
+        bool ended;   /* its end was seen, or the backend is lost */
+        char reason[128]; /* lost_reason, where it is not a constant */
         char *chunk;
         int status; /* of the loop: 0, or a negative errno with error */
         gb_error error;
@@ -70,11 +72,22 @@ static void stop(struct run *r, enum stop_reason why)
         r->stopped = true;
 }
 
-/* The outcome is not known, whatever was thought of it before. */
+/* The outcome is not known, whatever was thought of it before. The first reason stays. */
 static void lose(struct run *r, const char *reason)
 {
-        r->result->facts.stop = STOP_LOST;
-        r->result->facts.lost_reason = reason;
+        struct run_facts *f = &r->result->facts;
+
+        f->stop = STOP_LOST;
+        f->lost_reason = f->lost_reason ? f->lost_reason : reason;
+}
+
+/* The host has failed under the run, which is stopped. */
+static void fail(struct run *r, const char *what, int errnum)
+{
+        stop(r, STOP_LOST);
+        if (!r->result->facts.lost_reason)
+                snprintf(r->reason, sizeof(r->reason), "%s: %s", what, strerror(errnum));
+        lose(r, r->reason);
 }
 
 /* Told once, and before any output: that may overtake the backend's event on its way here. */
@@ -119,6 +132,8 @@ static bool read_output(struct run_output *o)
                 if (n < 0 && errno == EINTR)
                         continue;
                 ended = n == 0 || (n < 0 && errno != EAGAIN);
+                if (n < 0 && ended)
+                        fail(o->run, "its output could not be read", errno);
                 if (n <= 0)
                         break;
                 used += (size_t)n;
@@ -146,8 +161,7 @@ static void take_end(struct run *r, const struct box_end *end)
         if (facts->stop == STOP_NONE && end->stop == BOX_STOP_NONE && places_look(&r->places, facts))
                 facts->stop = STOP_DISK;
         result_take_end(r->result, end);
-        facts->disk_peak_bytes += r->places.disk.peak_bytes;
-        facts->inodes_peak += r->places.disk.peak_inodes;
+        places_add_peaks(&r->places, facts);
 }
 
 /* What the program asks for before this waits in its listener. Without a network it is not to go on: it would take that for an answer. */
@@ -160,24 +174,33 @@ static void connect_network(struct run *r)
         event_base_loopbreak(r->base);
 }
 
-static void on_backend(evutil_socket_t fd, short what, void *data)
+/* Takes one event of the backend; false: there is none. */
+static bool take_event(struct run *r)
 {
-        struct run *r = data;
         struct box_event event;
 
         r->status = r->backend->next_event(r->box, &event, &r->error);
         if (r->status < 0) {
+                r->ended = true;
                 event_base_loopbreak(r->base);
-                return;
+                return true;
         }
         if (event.kind == BOX_EVENT_STARTED) {
                 r->result->setup_usec = event.t_usec - r->asked_usec;
+                r->result->setup_known = true;
                 note_started(r, event.t_usec);
                 connect_network(r);
         } else if (event.kind == BOX_EVENT_ENDED) {
                 take_end(r, &event.end);
+                r->ended = true;
                 event_base_loopbreak(r->base);
         }
+        return event.kind != BOX_EVENT_NONE;
+}
+
+static void on_backend(evutil_socket_t fd, short what, void *data)
+{
+        (void)take_event(data);
 }
 
 static void on_cancel(evutil_socket_t fd, short what, void *data)
@@ -188,6 +211,11 @@ static void on_cancel(evutil_socket_t fd, short what, void *data)
 
         if (read(fd, &count, sizeof(count)) != sizeof(count))
                 return;
+        /* An end that has happened comes before a request to end it. */
+        while (!r->ended && r->status == 0 && take_event(r))
+                ;
+        if (r->ended || r->status < 0)
+                return;
         r->cancels += (unsigned)MIN(count, (uint64_t)2);
         if (r->result->facts.stop == STOP_NONE)
                 r->result->facts.stop = STOP_CANCELLED;
@@ -195,7 +223,8 @@ static void on_cancel(evutil_socket_t fd, short what, void *data)
                 stop(r, STOP_CANCELLED);
         } else {
                 r->backend->signal(r->box, SIGINT);
-                event_add(r->grace_event, &grace);
+                if (event_add(r->grace_event, &grace) < 0)
+                        stop(r, STOP_CANCELLED);
         }
 }
 
@@ -211,8 +240,14 @@ static void on_disk(evutil_socket_t fd, short what, void *data)
 
         if (places_look_if_due(&r->places, &r->result->facts))
                 stop(r, STOP_DISK);
-        else
-                event_add(r->disk_event, &period);
+        else if (event_add(r->disk_event, &period) < 0)
+                fail(r, "the size of the workspace cannot be watched", ENOMEM);
+}
+
+/* The program must not take what it got for all of it. */
+static void on_input_failed(void *data, int errnum)
+{
+        fail(data, "standard input could not be read to its end", errnum);
 }
 
 static int open_pipes(struct run *r, gb_error *err)
@@ -226,7 +261,7 @@ static int open_pipes(struct run *r, gb_error *err)
                 r->child_fds[1 + i] = fds[1];
         }
         int e = pump_open(&r->pump, r->request->stdin_fd, &r->child_fds[0]);
-        return e < 0 ? error_set(err, GB_E_INTERNAL, -e, "cannot make a pipe for standard input: %s", strerror(-e)) : 0;
+        return e < 0 ? pump_explain(e, err) : 0;
 }
 
 static void drop_log(int severity, const char *message)
@@ -370,6 +405,8 @@ static int run_cold(const struct run_request *request, const struct watch *watch
         r.inlet.watch = watch;
         r.pump.seen = inlet_see;
         r.pump.seen_data = &r.inlet;
+        r.pump.failed = on_input_failed;
+        r.pump.failed_data = &r;
         int e = start(&r, err);
         if (e < 0)
                 return e;

@@ -31,6 +31,9 @@ struct session {
         atomic_bool gone; /* it has ended by itself */
         /* A place that the backend looks at only when a program ends (/tmp, say) may be full. */
         atomic_bool maybe_full;
+        /* Kills for memory that the kernel had counted when a program was last ended for them. Interpreters that were
+         * started before are dead, or will be in a moment. */
+        _Atomic uint64_t memory_kills;
 
         pthread_mutex_t backend_lock; /* calls of the backend that are about the session and not one program */
 
@@ -58,6 +61,7 @@ struct context {
         /* Of who has made it busy */
         struct backend_program *program; /* NULL: there is no interpreter */
         bool lost;                       /* there was one, and nobody has asked for its end */
+        uint64_t memory_kills;           /* of the session, when it was started */
         struct program_io io;
         struct channel channel;
         char *chunk; /* of output, OUTPUT_CHUNK_BYTES */

@@ -340,6 +340,54 @@ static void test_limits_of_the_session(void **state)
         expect("kill 9", VERDICT_MEMORY, false);
 }
 
+static const struct box_usage counted = {
+        .cpu_known = true, .memory_known = true, .pids_known = true, .cpu_usec = 5, .memory_peak_bytes = 6,
+        .pids_peak = 7, .oom_kills = 2,
+};
+
+static struct result *run_once(const char *code)
+{
+        struct once_request request = {.language = &plain_c, .code = code, .code_size = strlen(code), .stdin_fd = -1,
+                .cancel_fd = -1, .keep_output = true};
+        struct result *r = NULL;
+        gb_error err = {0};
+
+        if (session_run(session, &request, &r, &err) < 0)
+                fail_msg("%s", err.message);
+        return r;
+}
+
+/* What the backend does not count, or cannot read at the end, has no number. */
+static void test_unknown_amounts(void **state)
+{
+        _cleanup_result_ struct result *uncounted = run_once("0");
+        assert_false(uncounted->facts.known.cpu || uncounted->facts.known.memory || uncounted->facts.known.pids);
+        assert_true(uncounted->facts.known.wall && uncounted->facts.known.disk && uncounted->setup_known &&
+                !uncounted->facts.counters_lost);
+
+        fake.usage = counted;
+        _cleanup_result_ struct result *good = run_once("0");
+        assert_true(good->facts.known.cpu && good->facts.known.memory && good->facts.known.pids &&
+                good->facts.memory_peak_bytes == 6);
+        fake.usage_left = 2; /* before the run, not after it */
+        _cleanup_result_ struct result *r = run_once("3");
+        assert_int_equal(r->verdict.kind, VERDICT_ERROR);
+        assert_false(r->facts.known.cpu || r->facts.known.memory || r->facts.known.pids);
+        assert_true(r->facts.counters_lost && r->facts.known.wall);
+
+        /* Whether memory was the reason cannot be said. */
+        open_context(&python);
+        fake.usage_left = 2;
+        _cleanup_result_ struct result *killed = run("kill 9");
+        assert_int_equal(killed->verdict.kind, VERDICT_LOST);
+        assert_non_null(strstr(killed->verdict.message, "whether a limit did it"));
+        fake.usage_left = 2;
+        fake.stop_on_exit = BOX_STOP_MEMORY; /* the backend knows */
+        _cleanup_result_ struct result *memory = run("kill 9");
+        assert_int_equal(memory->verdict.kind, VERDICT_MEMORY);
+        assert_false(memory->verdict.peak_known);
+}
+
 /* A workspace on the host is measured by us, and it is the session's: it stays full until something is removed. */
 static void test_host_workspace(void **state)
 {
@@ -517,7 +565,8 @@ int main(void)
                 TEST(test_events_in_order), TEST(test_many_runs), TEST(test_code_is_text), TEST(test_death_between_runs),
                 TEST(test_deadline_is_disarmed), TEST(test_interrupt), TEST(test_cancel_fd), TEST(test_cancelled_at_once),
                 TEST(test_busy), TEST(test_threads), TEST(test_restart), TEST(test_too_many_contexts), TEST(test_stdin),
-                TEST(test_output_between_runs), TEST(test_limits_of_the_session), TEST(test_host_workspace), TEST(test_lost), TEST(test_once), TEST(test_no_reader),
+                TEST(test_output_between_runs), TEST(test_limits_of_the_session), TEST(test_unknown_amounts),
+                TEST(test_host_workspace), TEST(test_lost), TEST(test_once), TEST(test_no_reader),
                 TEST(test_refused), TEST(test_python),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -283,6 +283,8 @@ static void be_program(const struct program_request *request)
         if (strstr(request->code, "cat"))
                 while ((n = read(0, text, sizeof(text))) > 0)
                         (void)!write(1, text, (size_t)n);
+        else if (strstr(request->code, "say"))
+                (void)!write(1, "said", 4);
         else if (strstr(request->code, "hang"))
                 for (;;)
                         pause();
@@ -338,6 +340,10 @@ static int fake_files(struct backend_session *s, int *fd, uid_t *uid, gid_t *gid
 
 static int fake_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
+        if (fake.usage_left > 0 && --fake.usage_left == 0) {
+                fake.usage_left = 1;
+                return error_set(err, GB_E_LOST, ENODEV, "the session is gone: its cgroups cannot be read");
+        }
         if (fake.usage_grows)
                 fake.usage.cpu_usec += 10000;
         *ret = fake.usage;
@@ -430,6 +436,8 @@ static int fake_next_event(struct backend_program *p, struct box_event *ret, gb_
         if (p->ended || waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
                 return 0;
         p->ended = true;
+        if (fake.lose_after_exit)
+                return error_set(err, GB_E_LOST, EPIPE, "the warden is gone");
         ret->kind = BOX_EVENT_ENDED;
         ret->end.ending = ending_from_wait(&info);
         ret->end.stop = p->timed_out ? BOX_STOP_TIMEOUT : p->asked ? BOX_STOP_ASKED : fake.stop_on_exit;

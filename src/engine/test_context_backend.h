@@ -33,6 +33,8 @@ struct fake_settings {
         bool warm; /* of the last program */
         bool usage_grows; /* 10 ms of processor time with each look */
         bool lose; /* next_event() fails */
+        bool lose_after_exit; /* the same, in the place of the end */
+        int usage_left; /* session_usage() works so many times more, and fails then; 0: always works */
 };
 
 extern const struct backend fake_backend;

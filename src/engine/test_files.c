@@ -194,6 +194,30 @@ static void test_list(void **state)
         file_list_free(l);
 }
 
+/* A directory that can be listed and not searched has entries of which nothing can be said: it is not empty. */
+static void test_list_what_cannot_be_looked_at(void **state)
+{
+        struct file_list *l = NULL;
+        struct files other = files;
+        gb_error err = {0};
+
+        if (files_way != WAY_DIRECTORY)
+                return; /* the server of files has the same code */
+        assert_int_equal(files_make_directory(&files, "a", 0755, &err), 0);
+        assert_int_equal(files_write(&files, "a/b", "12", 2, 0600, &err), 0);
+        if (geteuid() == 0) {
+                other.uid = other.gid = 65534; /* root may search everything */
+                assert_int_equal(fchmod(files.root_fd, 0755), 0);
+        }
+        assert_int_equal(chmod(at("a"), 0444), 0);
+        assert_int_equal(files_list(&other, "a", &l, &err), -EACCES);
+        assert_null(l);
+        assert_int_equal(chmod(at("a"), 0755), 0);
+        assert_int_equal(files_list(&other, "a", &l, &err), 0);
+        assert_int_equal(l->n, 1);
+        file_list_free(l);
+}
+
 static void test_links(void **state)
 {
         gb_error err = {0};
@@ -407,7 +431,8 @@ static void test_other_owner(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_paths), TEST(test_write_and_read), TEST(test_remove), TEST(test_list), TEST(test_links), TEST(test_not_files),
+                TEST(test_paths), TEST(test_write_and_read), TEST(test_remove), TEST(test_list),
+                TEST(test_list_what_cannot_be_looked_at), TEST(test_links), TEST(test_not_files),
                 TEST(test_large_file), TEST(test_lease), TEST(test_race), TEST(test_full_disk), TEST(test_other_owner),
         };
         int failed = 0;

@@ -183,6 +183,61 @@ static void test_runs(void **state)
         assert_int_equal(all->denied, 6);
 }
 
+static bool no_memory;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+        return no_memory ? NULL : __real_calloc(n, size);
+}
+
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size)
+{
+        return no_memory ? NULL : __real_realloc(p, size);
+}
+
+/* What could not be counted is said to be missing, and what a run has sent is not counted as sent outside of it. */
+static void test_runs_without_memory(void **state)
+{
+        _cleanup_policy_ struct policy *p = policy_of("example.com");
+        _cleanup_(network_box_free_ptr) struct network_box *n = open_box(p, NULL);
+        _cleanup_free_ struct ledger_copy *rest = NULL;
+        struct network_run a;
+
+        assert_int_equal(network_run_begin(&a, n), 0);
+        refuse(n, "a.com");
+        no_memory = true;
+        network_run_end(&a);
+        no_memory = false;
+        refuse(n, "after.com");
+        assert_int_equal(network_run_begin(&a, n), 0);
+        network_run_end(&a);
+        refuse(n, "last.com");
+        rest = network_box_rest(n);
+        assert_true(rest->incomplete && network_ledger_says(rest));
+        assert_int_equal(refused(rest, "a.com"), 0);
+        assert_int_equal(refused(rest, "last.com"), 1);
+        assert_int_equal(rest->denied, 1);
+        _cleanup_json_ json_t *json = network_ledger_to_json(rest, SIZE_MAX);
+        assert_true(json_is_true(json_object_get(json, "incomplete")));
+}
+
+/* Nothing at all could be counted: that is not the same as nothing. */
+static void test_rest_without_memory(void **state)
+{
+        _cleanup_policy_ struct policy *p = policy_of("example.com");
+        _cleanup_(network_box_free_ptr) struct network_box *n = open_box(p, NULL);
+
+        refuse(n, "a.com");
+        no_memory = true;
+        _cleanup_free_ struct ledger_copy *rest = network_box_rest(n);
+        no_memory = false;
+        assert_true(rest && rest->incomplete && rest->n == 0);
+}
+
 static void test_change(void **state)
 {
         _cleanup_policy_ struct policy *p = policy_of("example.com"), *other = policy_of("example.org"), *now = NULL;
@@ -297,9 +352,15 @@ static void test_result(void **state)
         _cleanup_json_ json_t *json = result_to_json(r, p);
         assert_int_equal(json_integer_value(json_object_get(json_object_get(json, "network"), "denied")), 3);
         assert_non_null(strstr(json_string_value(json_array_get(json_object_get(json, "notes"), 0)), "evil.com:80"));
-        p->network_mode = NETWORK_NONE;
         free(r->network);
         r->network = NULL;
+        /* A ledger that is lost is not one of zeros; of what was not run it is. */
+        _cleanup_json_ json_t *lost = result_to_json(r, p);
+        assert_true(json_is_null(json_object_get(lost, "network")));
+        r->verdict.kind = VERDICT_BLOCKED;
+        _cleanup_json_ json_t *blocked = result_to_json(r, p);
+        assert_true(json_is_integer(json_object_get(json_object_get(blocked, "network"), "requests")));
+        p->network_mode = NETWORK_NONE;
         _cleanup_json_ json_t *other = result_to_json(r, p);
         assert_null(json_object_get(other, "network"));
 }
@@ -326,7 +387,9 @@ static int remove_directory(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_rules), cmocka_unit_test(test_no_way), cmocka_unit_test(test_runs), cmocka_unit_test(test_change),
+                cmocka_unit_test(test_rules), cmocka_unit_test(test_no_way), cmocka_unit_test(test_runs),
+                cmocka_unit_test(test_runs_without_memory),
+                cmocka_unit_test(test_rest_without_memory), cmocka_unit_test(test_change),
                 cmocka_unit_test(test_authority), cmocka_unit_test(test_secrets), cmocka_unit_test(test_json), cmocka_unit_test(test_result),
         };
 

@@ -32,8 +32,10 @@ static struct result *new_result(void)
 
         assert_non_null(r);
         strcpy(r->id, "0123456789abcdef0123456789abcdef");
-        r->facts = (struct run_facts){.started = true, .ending = ENDING_OF_EXIT(0), .wall_usec = 1234567, .cpu_usec = 100};
+        r->facts = (struct run_facts){.started = true, .ending = ENDING_OF_EXIT(0), .known = ALL_KNOWN,
+                .wall_usec = 1234567, .cpu_usec = 100};
         r->setup_usec = 1300;
+        r->setup_known = true;
         r->language = strdup("python");
         r->trust = strdup("untrusted");
         r->policy_origin = strdup("built-in");
@@ -104,6 +106,27 @@ static void test_times_have_three_decimals(void **state)
 
         assert_non_null(strstr(text, "\"duration_ms\":1234.567,\"cpu_ms\":0.1,\"setup_ms\":1.3,"));
         json_decref(j);
+}
+
+/* A number that nobody observed is null, and not 0. */
+static void test_unknown_amounts(void **state)
+{
+        static const char *const times[] = {"duration_ms", "cpu_ms", "setup_ms"};
+        static const char *const peaks[] = {"memory_bytes", "cpu_usec", "pids", "disk_bytes", "inodes"};
+        _cleanup_result_ struct result *r = new_result();
+
+        r->facts.known = (struct known_amounts){0};
+        r->setup_known = false;
+        r->verdict = (struct verdict){.kind = VERDICT_MEMORY, .limit = 9, .unit = "bytes"};
+        _cleanup_json_ json_t *j = through_text(r);
+        for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+                assert_true(json_is_null(json_object_get(j, times[i])));
+        for (size_t i = 0; i < ARRAY_SIZE(peaks); i++)
+                assert_true(json_is_null(json_object_get(json_object_get(j, "peaks"), peaks[i])));
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "peaks"), "output_bytes")), 0);
+        assert_true(json_is_integer(json_object_get(json_object_get(j, "peaks"), "output_bytes")));
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "verdict"), "limit")), 9);
+        assert_true(json_is_null(json_object_get(json_object_get(j, "verdict"), "peak")));
 }
 
 static void test_ends(void **state)
@@ -355,6 +378,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_keys),
                 cmocka_unit_test(test_times_have_three_decimals),
+                cmocka_unit_test(test_unknown_amounts),
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_output),
                 cmocka_unit_test(test_output_not_kept),

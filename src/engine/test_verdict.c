@@ -2,6 +2,7 @@
 #include "engine/verdict.h"
 
 #include <setjmp.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,10 +22,10 @@ static const struct policy policy = {
         .output_limit_bytes = 1 * MIB,
 };
 
-#define EXIT(code) .started = true, .ending = ENDING_OF_EXIT(code)
-#define KILLED(by) .started = true, .ending = ENDING_OF_SIGNAL(by)
+#define EXIT(code) .started = true, .known = ALL_KNOWN, .ending = ENDING_OF_EXIT(code)
+#define KILLED(by) .started = true, .known = ALL_KNOWN, .ending = ENDING_OF_SIGNAL(by)
 /* In a context whose interpreter lives. */
-#define CLAIM(failed) .started = true, .claimed = true, .claimed_error = (failed)
+#define CLAIM(failed) .started = true, .known = ALL_KNOWN, .claimed = true, .claimed_error = (failed)
 /* Every counter at once, so that only precedence can tell the kind. */
 #define ALL_HITS .oom_kills = 1, .pids_refused = 1, .disk_full = true
 
@@ -160,6 +161,7 @@ static void test_messages_fit(void **state)
                 f.memory_min_bytes = UINT64_MAX;
                 f.wall_usec = f.cpu_usec = f.memory_peak_bytes = f.pids_peak = f.disk_peak_bytes = UINT64_MAX - 1;
                 f.output_bytes = UINT64_MAX;
+                f.known = ALL_KNOWN;
                 if (f.pids_refused > 0)
                         f.pids_refused = UINT64_MAX;
 
@@ -168,6 +170,40 @@ static void test_messages_fit(void **state)
                 assert_int_equal(v.message[strlen(v.message) - 1], '.');
                 assert_null(strchr(v.message, '\n'));
         }
+}
+
+/* What was not observed is neither in the message nor in the amounts. */
+static void test_unknown_amounts(void **state)
+{
+        static const struct run_facts facts[] = {
+                {KILLED(SIGKILL), .stop = STOP_MEMORY, .memory_peak_bytes = 7},
+                {KILLED(SIGKILL), .stop = STOP_CPU, .cpu_usec = 7},
+                {EXIT(1), .pids_refused = 3, .pids_peak = 7},
+                {EXIT(1), .stop = STOP_DISK, .disk_peak_bytes = 7},
+                {EXIT(1), .disk_full = true, .disk_peak_bytes = 7},
+                {EXIT(1), .stop = STOP_DISK, .host_full = true, .disk_peak_bytes = 7},
+                {KILLED(SIGKILL), .stop = STOP_TIMEOUT, .wall_usec = 7},
+                {KILLED(SIGKILL), .stop = STOP_CANCELLED, .wall_usec = 7},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(facts); i++) {
+                struct run_facts f = facts[i];
+                struct verdict v;
+
+                f.known = (struct known_amounts){0};
+                verdict_decide(&f, &policy, &v);
+                if (v.peak_known || v.peak != 0 || strpbrk(v.message, "(7") || strstr(v.message, "peak"))
+                        if (!strstr(v.message, "(workspace 256 MB, /tmp 64 MB)"))
+                                fail_msg("%zu: peak %llu: %s", i, (unsigned long long)v.peak, v.message);
+        }
+        struct run_facts hidden = {KILLED(SIGKILL), .stop = STOP_DISK, .disk_hidden = true, .disk_error = EMFILE};
+        struct verdict v;
+        verdict_decide(&hidden, &policy, &v);
+        assert_non_null(strstr(v.message, "the host could not measure what was written (Too many open files)"));
+        struct run_facts killed = {KILLED(SIGKILL)};
+        killed.known.memory = false;
+        verdict_decide(&killed, &policy, &v);
+        assert_null(strstr(v.message, "not by a limit"));
 }
 
 static void test_amounts(void **state)
@@ -294,6 +330,7 @@ int main(void)
                 cmocka_unit_test(test_table),
                 cmocka_unit_test(test_messages_fit),
                 cmocka_unit_test(test_amounts),
+                cmocka_unit_test(test_unknown_amounts),
                 cmocka_unit_test(test_full_place),
                 cmocka_unit_test(test_memory_below_start),
                 cmocka_unit_test(test_asks_with_the_flag),

@@ -144,11 +144,30 @@ static const char *while_compiling(const struct run_facts *f)
         return f->compiling ? " while compiling" : "";
 }
 
-static void set_amounts(struct verdict *v, uint64_t limit, uint64_t peak, const char *unit)
+static void set_amounts(struct verdict *v, uint64_t limit, bool known, uint64_t peak, const char *unit)
 {
         v->limit = limit;
-        v->peak = peak;
+        v->peak = known ? peak : 0;
+        v->peak_known = known;
         v->unit = unit;
+}
+
+/* "peak 12 MB"; what was not observed is not mentioned. Before and after stand around it. */
+static const char *peak_text(bool known, const char *before, const char *amount, const char *after,
+        char ret[HUMAN_MAX * 2])
+{
+        ret[0] = '\0';
+        if (known)
+                snprintf(ret, HUMAN_MAX * 2, "%s%s%s", before, amount, after);
+        return ret;
+}
+#define PEAK(known, before, amount, after) peak_text((known), (before), (amount), (after), (char[HUMAN_MAX * 2]){0})
+#define COUNT(n) count_text((n), (char[HUMAN_MAX]){0})
+
+static const char *count_text(uint64_t n, char ret[HUMAN_MAX])
+{
+        snprintf(ret, HUMAN_MAX, "%llu", (unsigned long long)n);
+        return ret;
 }
 
 static bool cannot_start(const struct run_facts *f, const struct policy *p)
@@ -158,60 +177,62 @@ static bool cannot_start(const struct run_facts *f, const struct policy *p)
 
 static void tell_timeout(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        set_amounts(v, p->timeout_usec, f->wall_usec, "usec");
+        set_amounts(v, p->timeout_usec, f->known.wall, f->wall_usec, "usec");
         say(v, "Stopped by the time limit of %s%s: do less work in one run, or ask for more %s.",
             USEC(p->timeout_usec), while_compiling(f), ASKING(timeout_usec));
 }
 
 static void tell_cpu(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        set_amounts(v, p->cpu_time_usec, f->cpu_usec, "usec");
+        set_amounts(v, p->cpu_time_usec, f->known.cpu, f->cpu_usec, "usec");
         if (p->cpu_time_usec == 0)
-                say(v, "Stopped by a limit on processor time after %s of it%s: do less work in one run.",
-                    USEC(f->cpu_usec), while_compiling(f));
+                say(v, "Stopped by a limit on processor time%s%s: do less work in one run.",
+                    PEAK(f->known.cpu, " after ", USEC(f->cpu_usec), " of it"), while_compiling(f));
         else
-                say(v, "Stopped by the processor time limit of %s (used %s)%s: do less work in one run, or ask for more %s.",
-                    USEC(p->cpu_time_usec), USEC(f->cpu_usec), while_compiling(f), ASKING(cpu_time_usec));
+                say(v, "Stopped by the processor time limit of %s%s%s: do less work in one run, or ask for more %s.",
+                    USEC(p->cpu_time_usec), PEAK(f->known.cpu, " (used ", USEC(f->cpu_usec), ")"), while_compiling(f),
+                    ASKING(cpu_time_usec));
 }
 
 static void tell_memory(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        set_amounts(v, p->mem_limit_bytes, f->memory_peak_bytes, "bytes");
-        if (f->oom_kills > 0 && f->memory_peak_bytes < p->mem_limit_bytes / 10 * 9)
+        const char *peak = PEAK(f->known.memory, " (peak ", BYTES(f->memory_peak_bytes), ")");
+
+        set_amounts(v, p->mem_limit_bytes, f->known.memory, f->memory_peak_bytes, "bytes");
+        if (f->known.memory && f->oom_kills > 0 && f->memory_peak_bytes < p->mem_limit_bytes / 10 * 9)
                 say(v, "Stopped%s because the host, or a group above the box, ran out of memory at %s, before the limit of %s was "
                        "reached: free memory on the host, or run less at a time.",
                     while_compiling(f), BYTES(f->memory_peak_bytes), BYTES(p->mem_limit_bytes));
         else if (cannot_start(f, p))
-                say(v, "Stopped by the memory limit of %s (peak %s)%s: %.40s needs about %s to start, ask for more %s.",
-                    BYTES(p->mem_limit_bytes), BYTES(f->memory_peak_bytes), while_compiling(f), f->language,
+                say(v, "Stopped by the memory limit of %s%s%s: %.40s needs about %s to start, ask for more %s.",
+                    BYTES(p->mem_limit_bytes), peak, while_compiling(f), f->language,
                     BYTES(f->memory_min_bytes), ASKING(mem_limit_bytes));
         else
-                say(v, "Stopped by the memory limit of %s (peak %s)%s: process the data in smaller pieces, or ask for more %s.",
-                    BYTES(p->mem_limit_bytes), BYTES(f->memory_peak_bytes), while_compiling(f),
-                    ASKING(mem_limit_bytes));
+                say(v, "Stopped by the memory limit of %s%s%s: process the data in smaller pieces, or ask for more %s.",
+                    BYTES(p->mem_limit_bytes), peak, while_compiling(f), ASKING(mem_limit_bytes));
 }
 
 static void tell_pids(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        set_amounts(v, p->pids_limit, f->pids_peak, "tasks");
-        char refused[48] = ""; /* not every host counts them */
+        set_amounts(v, p->pids_limit, f->known.pids, f->pids_peak, "tasks");
+        char refused[48] = ")"; /* not every host counts them */
         if (f->pids_refused > 0)
-                snprintf(refused, sizeof(refused), ", %llu refused", (unsigned long long)f->pids_refused);
-        say(v, "Failed%s after the limit of %llu processes and threads was reached (peak %llu%s): start fewer at a time, or ask "
-               "for more %s.",
-            while_compiling(f), (unsigned long long)p->pids_limit, (unsigned long long)f->pids_peak, refused,
+                snprintf(refused, sizeof(refused), ", %llu refused)", (unsigned long long)f->pids_refused);
+        say(v, "Failed%s after the limit of %llu processes and threads was reached%s: start fewer at a time, or ask for more %s.",
+            while_compiling(f), (unsigned long long)p->pids_limit, PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak),
+                    refused),
             ASKING(pids_limit));
 }
 
 /* Room has two measures and several places; the facts tell which one ran out when they can. */
 static bool has_reached_bytes(const struct run_facts *f, const struct policy *p)
 {
-        return p->disk_limit_bytes > 0 && f->disk_peak_bytes >= p->disk_limit_bytes;
+        return f->known.disk && p->disk_limit_bytes > 0 && f->disk_peak_bytes >= p->disk_limit_bytes;
 }
 
 static bool has_reached_inodes(const struct run_facts *f, const struct policy *p)
 {
-        return p->inode_limit > 0 && f->inodes_peak >= p->inode_limit && !has_reached_bytes(f, p);
+        return f->known.disk && p->inode_limit > 0 && f->inodes_peak >= p->inode_limit && !has_reached_bytes(f, p);
 }
 
 const char *verdict_full_place(const struct run_facts *f, const struct policy *p, char *ret)
@@ -223,46 +244,54 @@ const char *verdict_full_place(const struct run_facts *f, const struct policy *p
                                               "more can be made there until some are deleted",
                          (unsigned long long)p->inode_limit, (unsigned long long)f->inodes_peak);
         else
-                snprintf(ret, FULL_PLACE_MAX, "a writable place was full before the run and at its end (workspace %s, /tmp %s, peak %s): no more can be "
+                snprintf(ret, FULL_PLACE_MAX,
+                        "a writable place was full before the run and at its end (workspace %s, /tmp %s%s): no more can be "
                                               "written there until something is deleted",
-                         BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes), BYTES(f->disk_peak_bytes));
+                         BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes), PEAK(f->known.disk, ", peak ",
+                                 BYTES(f->disk_peak_bytes), ""));
         return ret;
 }
 
 static void tell_disk(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
         if (has_reached_inodes(f, p)) {
-                set_amounts(v, p->inode_limit, f->inodes_peak, "inodes");
+                set_amounts(v, p->inode_limit, true, f->inodes_peak, "inodes");
                 say(v, "Stopped by the limit of %llu files and directories (peak %llu)%s: make fewer files, or ask for "
                        "more %s.",
                     (unsigned long long)p->inode_limit, (unsigned long long)f->inodes_peak, while_compiling(f),
                     ASKING(inode_limit));
                 return;
         }
-        set_amounts(v, p->disk_limit_bytes, f->disk_peak_bytes, "bytes");
+        set_amounts(v, p->disk_limit_bytes, f->known.disk, f->disk_peak_bytes, "bytes");
         if (f->host_full)
-                say(v, "Stopped%s because the host's file system under the workspace was running full (written here: %s): free "
+                say(v, "Stopped%s because the host's file system under the workspace was running full%s: free "
                        "space on the host, or use another directory.",
-                    while_compiling(f), BYTES(f->disk_peak_bytes));
+                    while_compiling(f), PEAK(f->known.disk, " (written here: ", BYTES(f->disk_peak_bytes), ")"));
+        else if (f->disk_hidden && f->disk_error > 0)
+                say(v, "Stopped%s because the host could not measure what was written (%s): the disk limit cannot be enforced without; "
+                       "check the host, and try again.",
+                    while_compiling(f), strerror(f->disk_error));
         else if (f->disk_hidden)
                 say(v, "Stopped%s because what was written can no longer be measured (a directory closed to its owner or too deep, a "
                        "process that hides its files, or too many open ones): keep directories readable and less than 128 deep.",
                     while_compiling(f));
         else if (f->disk_full && !has_reached_bytes(f, p))
-                say(v, "Failed%s with no room left to write (workspace %s, /tmp %s, peak %s): write less, or ask for more %s "
+                say(v, "Failed%s with no room left to write (workspace %s, /tmp %s%s): write less, or ask for more %s "
                        "or %s.",
                     while_compiling(f), BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes),
-                    BYTES(f->disk_peak_bytes), ASKING(disk_limit_bytes), ASKING(tmp_size_bytes));
+                    PEAK(f->known.disk, ", peak ", BYTES(f->disk_peak_bytes), ""), ASKING(disk_limit_bytes),
+                            ASKING(tmp_size_bytes));
         else
-                say(v, "Stopped by the disk limit of %s (peak %s)%s: write less or delete what is not needed, or ask for "
+                say(v, "Stopped by the disk limit of %s%s%s: write less or delete what is not needed, or ask for "
                        "more %s.",
-                    BYTES(p->disk_limit_bytes), BYTES(f->disk_peak_bytes), while_compiling(f),
+                    BYTES(p->disk_limit_bytes), PEAK(f->known.disk, " (peak ", BYTES(f->disk_peak_bytes), ")"),
+                            while_compiling(f),
                     ASKING(disk_limit_bytes));
 }
 
 static void tell_output(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        set_amounts(v, p->output_limit_bytes, f->output_bytes, "bytes");
+        set_amounts(v, p->output_limit_bytes, true, f->output_bytes, "bytes");
         say(v, "Stopped by the output limit of %s (%s printed)%s: print less or write to a file, or ask for more %s.",
             BYTES(p->output_limit_bytes), BYTES(f->output_bytes), while_compiling(f), ASKING(output_limit_bytes));
 }
@@ -275,7 +304,7 @@ static void tell_syscall(const struct run_facts *f, const struct policy *p, stru
 
 static void tell_cancelled(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
-        say(v, "The run was cancelled by its caller after %s.", USEC(f->wall_usec));
+        say(v, "The run was cancelled by its caller%s.", PEAK(f->known.wall, " after ", USEC(f->wall_usec), ""));
 }
 
 const char verdict_no_memory[] = "out of memory: a part of what it wrote or sent is missing";
@@ -317,8 +346,8 @@ static void tell_claimed_error(const struct run_facts *f, struct verdict *v)
                 say(v, "The code failed: the error and the output say what and where.");
 }
 
-/* What a signal means to who wrote the program. */
-static const char *signal_meaning(int signal)
+/* What a signal means for the program's author. */
+static const char *signal_meaning(int signal, bool memory_known)
 {
         switch (signal) {
         case SIGSEGV:
@@ -334,7 +363,8 @@ static const char *signal_meaning(int signal)
         case SIGTRAP:
                 return "trap, often a check of the compiler or runtime that failed";
         case SIGKILL:
-                return "killed from inside, not by a limit";
+                return memory_known ? "killed from inside, not by a limit"
+                                    : "killed from inside or by the host, which counts no memory here";
         case SIGPIPE:
                 return "it wrote to a pipe nobody reads";
         case SIGALRM:
@@ -361,7 +391,7 @@ static void tell_error(const struct run_facts *f, const struct policy *p, struct
         int signal = ending_signal(&f->ending);
         if (signal > 0) {
                 char name[SIGNAL_NAME_MAX];
-                const char *meaning = signal_meaning(signal);
+                const char *meaning = signal_meaning(signal, f->known.memory);
                 say(v, "%s was ended by %s%s%s%s%s.", who, signal_name(signal, name), meaning ? " (" : "",
                     meaning ? meaning : "", meaning ? ")" : "", hint);
         } else {

@@ -34,21 +34,30 @@ enum verdict_kind {
 /* Why glovebox itself ended the run; the first reason stays. */
 enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_CPU, STOP_DISK, STOP_OUTPUT, STOP_CANCELLED, STOP_LOST, STOP_MEMORY };
 
+/* Which amounts of a run were observed. Of the others nothing is known, whatever the number says. */
+struct known_amounts {
+        bool wall, cpu, memory, pids, disk;
+};
+#define ALL_KNOWN ((struct known_amounts){true, true, true, true, true})
+
 /* What the kernel said about a run. */
 struct run_facts {
         bool started;          /* user code was executed */
         struct ending ending;  /* how the program's first process ended; not seen: it goes on, or nobody observed its end */
         bool compiling;        /* it was the compiler that ended */
         enum stop_reason stop; /* what we did to it */
+        struct known_amounts known;
         uint64_t wall_usec, cpu_usec;
         uint64_t memory_peak_bytes;
         uint64_t pids_peak;
         uint64_t disk_peak_bytes, inodes_peak;
         uint64_t output_bytes;
-        uint64_t oom_kills;    /* tasks the kernel killed for the memory limit */
-        uint64_t pids_refused; /* forks refused by the task limit */
+        uint64_t oom_kills;    /* tasks the kernel killed for the memory limit; known with the memory */
+        uint64_t pids_refused; /* forks refused by the task limit; known with the tasks */
+        bool counters_lost;    /* the counters were there when the run began, and could not be read at its end */
         bool pids_full;        /* no cgroup counts refusals, but the task limit was reached at the end */
         bool disk_hidden;      /* stopped for disk: what was written could not be measured */
+        int disk_error;        /* the same: the errno of the host that could not; 0: the box hid it */
         bool host_full;        /* stopped for disk: the host's file system was running full */
         bool disk_full;        /* a writable place of the box had no room left at the end */
         bool disk_full_before; /* and, as far as anybody knows, none when the run began: in a session */
@@ -70,6 +79,7 @@ struct run_facts {
 struct verdict {
         enum verdict_kind kind;
         uint64_t limit, peak; /* of the resource the verdict is about; 0 when none */
+        bool peak_known;
         const char *unit;     /* "bytes", "inodes", "usec", "tasks", or NULL */
         char message[704];    /* one sentence a model can act on */
 };

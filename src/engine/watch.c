@@ -203,8 +203,12 @@ int watch_before(const struct watch *w, const struct watch_subject *q, struct re
         }
         keep(result, found);
         const struct guard_finding *f = result->findings ? guard_blocks(result->findings) : NULL;
-        if (f)
+        if (f) {
                 say_blocked(f, &result->verdict);
+                /* Nothing was run, so nothing was used. */
+                result->facts.known = ALL_KNOWN;
+                result->setup_known = true;
+        }
         return f != NULL;
 }
 

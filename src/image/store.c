@@ -423,7 +423,8 @@ int image_store_list(json_t **ret, gb_error *err)
         }
         free_names(names, n);
         if (r < 0 || !list)
-                return error_set(err, code_of(r), r < 0 ? -r : ENOMEM, "the images cannot be listed: %s", strerror(r < 0 ? -r : ENOMEM));
+                return error_set(err, code_of(r), r < 0 ? -r : ENOMEM, "the images cannot be listed: %s",
+                                 strerror(r < 0 ? -r : ENOMEM));
         *ret = TAKE_PTR(list);
         return 0;
 }

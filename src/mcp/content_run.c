@@ -343,7 +343,8 @@ static bool read_file(const json_t *object, struct file *ret)
 /* As a line of text, as a link, and as structured content. */
 static int add_file(struct making *m, const struct file *f, json_t *list, struct buffer *lines)
 {
-        json_t *row = json_pack("{s:s, s:s, s:s, s:o}", "path", f->path, "uri", f->uri, "type", f->type, "size", f->size >= 0 ? json_integer(f->size) : json_null());
+        json_t *row = json_pack("{s:s, s:s, s:s, s:o}", "path", f->path, "uri", f->uri, "type", f->type, "size",
+                                f->size >= 0 ? json_integer(f->size) : json_null());
 
         if (json_array_append_new(list, row) < 0 || json_array_append_new(m->items, content_link(f->uri, quote_path(f->path).text, f->type, f->size)) < 0)
                 return -ENOMEM;
@@ -420,12 +421,12 @@ static int add_verdict(struct making *m, const struct buffer *message)
 static int add_facts(struct making *m)
 {
         const json_t *kept = json_object_get(json_object_get(m->result, "state"), "kept");
+        double ms;
         int r = 0;
 
         const json_t *truncated = json_object_get(m->result, "truncated");
-        double ms = content_duration_ms(m->result);
         r |= set(m, "truncated", m->cut ? json_true() : json_is_boolean(truncated) ? json_boolean(json_is_true(truncated)) : json_null());
-        r |= set(m, "duration_ms", ms >= 0 ? json_real(ms) : json_null());
+        r |= set(m, "duration_ms", content_duration_ms(m->result, &ms) ? json_real(ms) : json_null());
         r |= set(m, "session", string_or_null(m->o->session));
         r |= set(m, "run", json_string(m->run));
         r |= set(m, "state_kept", json_is_boolean(kept) ? json_boolean(json_is_true(kept)) : json_null());

@@ -58,11 +58,14 @@ int content_exit_status(const json_t *result)
         return status <= UINT8_MAX ? status : -1;
 }
 
-double content_duration_ms(const json_t *result)
+bool content_duration_ms(const json_t *result, double *ret)
 {
         const json_t *ms = json_object_get(result, "duration_ms");
 
-        return json_is_number(ms) && json_number_value(ms) >= 0 ? json_number_value(ms) : -1;
+        if (!json_is_number(ms))
+                return false;
+        *ret = MAX(json_number_value(ms), 0.0);
+        return true;
 }
 
 /* ---- sentences ---- */
@@ -140,9 +143,9 @@ static int add_without_name(struct buffer *out, const char *message)
 
 static int add_ok(struct buffer *out, const json_t *result)
 {
-        double ms = content_duration_ms(result);
+        double ms;
 
-        if (ms < 0)
+        if (!content_duration_ms(result, &ms))
                 return buffer_add_string(out, "ok.");
         if (ms >= 1000)
                 return buffer_printf(out, "ok in %.1f s.", ms / 1000);

@@ -14,8 +14,8 @@
 const char *content_kind(const json_t *result);
 /* The status of a command in a shell that lives on, which tells it as an error without a traceback. -1: that is not how it ended. */
 int content_exit_status(const json_t *result);
-/* -1 when it is not known. */
-double content_duration_ms(const json_t *result);
+/* False when it is not known. */
+bool content_duration_ms(const json_t *result, double *ret);
 
 /* How it ended: one line, without its end. 0, -ENOMEM or -EFBIG. */
 int content_add_message(struct buffer *out, const json_t *result);

@@ -203,14 +203,22 @@ static void test_nothing(void **state)
         assert_string_equal(json_string_value(json_array_get(structured(out, "notes"), 0)), o.note);
         assert_int_equal(json_array_size(structured(out, "notes")), 1);
         assert_null(json_object_get(json_array_get(json_object_get(out, "content"), 0), "_meta"));
+        /* A duration that is not known is not 0. */
+        _cleanup_json_ json_t *untimed = make(result_with("ok", "", "{'duration_ms':null}"),
+                &(struct content_run){.run = RUN});
+        assert_string_equal(text_of(untimed), "ok.\nIt printed nothing.\n");
+        assert_true(json_is_null(structured(untimed, "duration_ms")) && json_is_null(structured(bare, "duration_ms")));
         /* Of a result that says nothing the outcome is not known. */
         assert_string_equal(json_string_value(structured(bare, "verdict")), "lost");
         assert_string_equal(json_string_value(structured(bare, "run")), "");
         assert_true(json_is_null(structured(bare, "duration_ms")) && json_is_null(structured(bare, "truncated")));
-        _cleanup_json_ json_t *lost = make(result_with("lost", "m", "{'duration_ms':null,'truncated':null}"), &(struct content_run){0});
+        _cleanup_json_ json_t *lost = make(result_with("lost", "m", "{'duration_ms':null,'truncated':null}"),
+                                           &(struct content_run){0});
         assert_true(json_is_null(structured(lost, "duration_ms")) && json_is_null(structured(lost, "truncated")));
-        _cleanup_json_ json_t *brief = make(result_with("ok", "", "{'duration_ms':0.0,'truncated':false}"), &(struct content_run){0});
-        assert_true(json_real_value(structured(brief, "duration_ms")) == 0 && json_is_false(structured(brief, "truncated")));
+        _cleanup_json_ json_t *brief = make(result_with("ok", "", "{'duration_ms':0.0,'truncated':false}"),
+                                            &(struct content_run){0});
+        assert_true(json_real_value(structured(brief, "duration_ms")) == 0);
+        assert_true(json_is_false(structured(brief, "truncated")));
 }
 
 #define ARGUMENT ", or pass a larger `timeout` (seconds), up to the policy's maximum."

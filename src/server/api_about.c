@@ -109,7 +109,8 @@ void api_policies(struct request *r)
         int e = 0;
         for (size_t i = 0; i < levels->n; i++)
                 e |= json_array_append_new(list, policy_to_json(levels->rows[i]));
-        reply_json(r, 200, e == 0 ? json_pack("{s:s, s:O}", "default", r->server->policy->trust, "policies", list) : NULL);
+        json_t *o = e == 0 ? json_pack("{s:s, s:O}", "default", r->server->policy->trust, "policies", list) : NULL;
+        reply_json(r, 200, o);
 }
 
 /* ---- templates and languages ---- */
@@ -124,7 +125,8 @@ void api_templates(struct request *r)
         int e = 0;
         for (size_t i = 0; i < all->n; i++) {
                 const struct template *t = &all->rows[i];
-                e |= json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:i, s:b}", "name", t->name, "description", t->description, "modules", words_to_json(t->modules),
+                e |= json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:i, s:b}", "name", t->name, "description",
+                                                           t->description, "modules", words_to_json(t->modules),
                                                       "pool", (int)t->pool, "warm", warm_has(t)));
         }
         reply_json(r, 200, e == 0 ? json_pack("{s:O}", "templates", list) : NULL);

@@ -191,8 +191,11 @@ struct live_run *live_run_of(struct live *l, const struct live_session *s);
 uint64_t live_watch_client(struct live *l, int fd, struct live_run *r, bool cancel);
 void live_unwatch(struct live *l, uint64_t watch);
 
-/* What is written when there is no memory for it: of a run of which nothing was run, and of one that ran. The outcome of the latter is not known. */
-#define RUN_NO_MEMORY "{\"error\":{\"code\":\"internal\",\"message\":\"nothing was run, and there was no memory for the reason\",\"hint\":\"\",\"details\":{}}}"
+/* What is written when there is no memory for it: of a run of which nothing was run, and of one that ran. The outcome of
+ * the latter is not known. */
+#define RUN_NO_MEMORY                                                                                                  \
+        "{\"error\":{\"code\":\"internal\",\"message\":\"nothing was run, and there was no memory for the reason\","     \
+        "\"hint\":\"\",\"details\":{}}}"
 #define RUN_LOST                                                                                                                      \
         "{\"verdict\":{\"kind\":\"lost\",\"message\":\"There was no memory for the result of the run: its outcome is not known.\","     \
         "\"limit\":null,\"peak\":null,\"unit\":null},\"exit_code\":null,\"signal\":null,\"phase\":null,\"duration_ms\":null,"         \

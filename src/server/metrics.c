@@ -267,9 +267,11 @@ static int add_state(struct buffer *b, struct server *s)
                 {"glovebox_sessions", "gauge", "Sessions that live.", counts.sessions},
                 {"glovebox_runs", "gauge", "Runs that go on.", counts.runs},
                 {"glovebox_memory_limit_bytes", "gauge", "The sum of the memory limits of what lives.", counts.memory_bytes},
-                {"glovebox_journal_bytes", "gauge", "Size of the journal with its log.", journal.bytes + journal.wal_bytes, !read},
+                {"glovebox_journal_bytes", "gauge", "Size of the journal with its log.",
+                 journal.bytes + journal.wal_bytes, !read},
                 {"glovebox_journal_runs", "gauge", "Records of runs in the journal.", journal.runs, !read},
-                {"glovebox_journal_removed_runs_total", "counter", "Records that were removed for its limits.", journal.removed_runs, !read},
+                {"glovebox_journal_removed_runs_total", "counter", "Records that were removed for its limits.",
+                 journal.removed_runs, !read},
                 {"glovebox_worker_threads", "gauge", "Worker threads.", workers.threads},
                 {"glovebox_worker_threads_busy", "gauge", "Worker threads with something to do.", workers.busy},
                 {"glovebox_requests_waiting", "gauge", "Requests that wait for a thread.", workers.waiting},
@@ -279,7 +281,8 @@ static int add_state(struct buffer *b, struct server *s)
         };
         int r = 0;
         for (size_t i = 0; i < ARRAY_SIZE(rows) && r == 0; i++)
-                r = rows[i].unknown ? 0 : add_number(b, rows[i].name, rows[i].type, rows[i].help, (int64_t)rows[i].value);
+                r = rows[i].unknown ? 0 : add_number(b, rows[i].name, rows[i].type, rows[i].help,
+                                                     (int64_t)rows[i].value);
         return r;
 }
 
@@ -288,7 +291,8 @@ static int add_process(struct buffer *b, const struct server *s)
         struct process_numbers p;
 
         process_numbers(&p);
-        int r = p.resident_known ? add_number(b, "process_resident_memory_bytes", "gauge", "Memory of the server itself.", (int64_t)p.resident_bytes) : 0;
+        int r = p.resident_known ? add_number(b, "process_resident_memory_bytes", "gauge",
+                                              "Memory of the server itself.", (int64_t)p.resident_bytes) : 0;
         if (r == 0 && p.descriptors_known)
                 r = add_number(b, "process_open_fds", "gauge", "Descriptors of the server.", (int64_t)p.descriptors);
         if (r == 0 && p.cpu_known)

@@ -350,7 +350,8 @@ static int audit_guard(json_t *o, const struct result *result)
                 return 0;
         for (size_t i = 0; f && i < MIN(f->n, (size_t)AUDIT_FINDINGS_MAX); i++) {
                 const struct guard_finding *row = &f->rows[i];
-                r |= json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "rule", row->rule, "set", row->set, "action", guard_action_name(row->action),
+                r |= json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "rule", row->rule, "set",
+                                                           row->set, "action", guard_action_name(row->action),
                                                            "line", row->line > 0 ? json_integer(row->line) : json_null(), "column",
                                                            row->line > 0 ? json_integer(row->column) : json_null()));
         }

@@ -161,8 +161,9 @@ static int collect(struct journal *j, const struct journal_run *run, struct part
         if (n < 0 && err && err->code == GB_E_NONE)
                 return error_set(err, GB_E_INTERNAL, (int)-n, "the events of the run cannot be put together");
         if (n >= 0 && p->next < run->next_seq)
-                return error_set(err, GB_E_LOST, ENODATA, "the journal has %llu of the %llu events of the run: the rest was removed", (unsigned long long)p->next,
-                                 (unsigned long long)run->next_seq);
+                return error_set(err, GB_E_LOST, ENODATA,
+                                 "the journal has %llu of the %llu events of the run: the rest was removed",
+                                 (unsigned long long)p->next, (unsigned long long)run->next_seq);
         return n < 0 ? (int)n : 0;
 }
 

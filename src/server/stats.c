@@ -45,7 +45,8 @@ void process_numbers(struct process_numbers *ret)
         char text[128];
 
         *ret = (struct process_numbers){0};
-        ret->resident_known = file_read_at(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) > 0 && sscanf(text, "%llu %llu", &size, &resident) == 2;
+        int n = file_read_at(AT_FDCWD, "/proc/self/statm", text, sizeof(text));
+        ret->resident_known = n > 0 && sscanf(text, "%llu %llu", &size, &resident) == 2;
         ret->resident_bytes = resident * (uint64_t)sysconf(_SC_PAGESIZE);
         ret->cpu_known = getrusage(RUSAGE_SELF, &usage) == 0;
         ret->cpu_usec = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
@@ -139,7 +140,8 @@ static json_t *sample_to_json(struct live_session *s, const char *run, const str
                          "cpu", "usec", number_or_null(u->cpu_known, u->cpu_usec), "percent", percent, "limit_milli", json_number(p->cpu_milli),
                          "memory", "bytes", number_or_null(u->memory_known, u->memory_bytes), "peak_bytes", number_or_null(u->memory_known, u->memory_peak_bytes),
                          "limit_bytes", json_number(p->mem_limit_bytes),
-                         "pids", "current", number_or_null(u->pids_known, u->pids), "peak", number_or_null(u->pids_known, u->pids_peak),
+                         "pids", "current", number_or_null(u->pids_known, u->pids),
+                         "peak", number_or_null(u->pids_known, u->pids_peak),
                          "limit", json_number(p->pids_limit),
                          "disk", "bytes", number_or_null(read, u->disk_bytes), "inodes", number_or_null(read, u->inodes), "limit_bytes", json_number(p->disk_limit_bytes),
                          "limit_inodes", json_number(p->inode_limit),
@@ -218,7 +220,8 @@ static void session_list_done(struct session_list *l)
 }
 
 /* 1: last has been filled in. 0: it has just ended, or nothing could be read of it, which its sample says. */
-static int add_sample(json_t *samples, struct live_session *s, const char *run, const struct stats_memory *m, struct stats_last *last)
+static int add_sample(json_t *samples, struct live_session *s, const char *run, const struct stats_memory *m,
+                      struct stats_last *last)
 {
         gb_error why = {0};
         json_t *json = NULL;

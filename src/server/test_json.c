@@ -180,7 +180,8 @@ static void test_scan(void **state)
 /* What is written when there is no memory to make it. */
 static void test_fixed_ends(void **state)
 {
-        static const char *const unknown[] = {"exit_code", "signal", "duration_ms", "cpu_ms", "setup_ms", "truncated", "peaks", "limits"};
+        static const char *const unknown[] = {"exit_code", "signal", "duration_ms", "cpu_ms", "setup_ms", "truncated",
+                                              "peaks", "limits"};
         json_t *lost = json_loads(RUN_LOST, JSON_REJECT_DUPLICATES, NULL), *failed = json_loads(RUN_NO_MEMORY, JSON_REJECT_DUPLICATES, NULL);
         const json_t *verdict = json_object_get(lost, "verdict");
 
@@ -197,6 +198,7 @@ static void test_fixed_ends(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = {TEST(test_types), TEST(test_refused), TEST(test_bombs), TEST(test_scan), cmocka_unit_test(test_fixed_ends)};
+        const struct CMUnitTest tests[] = {TEST(test_types), TEST(test_refused), TEST(test_bombs), TEST(test_scan),
+                                           cmocka_unit_test(test_fixed_ends)};
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -438,7 +438,11 @@ static bool reap(struct program *p, int flags, struct ending *ret)
         *ret = (struct ending){0};
         if (!child_exists(&p->process))
                 return !child_exists(&p->entrant) && (p->stopping || !p->warm); /* nobody was started */
-        return child_reap(&p->process, flags, ret, NULL);
+        if (!child_reap(&p->process, flags, ret, NULL))
+                return false;
+        while (p->socket >= 0 && read_frame(p))
+                ; /* what it said between the last look and its end, and all that it will ever say */
+        return true;
 }
 
 void program_on_end(void *program)
@@ -485,6 +489,8 @@ void program_stop(struct program *p, enum warden_stop why)
         if (p->state == PROGRAM_NONE || p->stopping)
                 return;
         p->stopping = true;
+        if (p->box->parked == p)
+                p->box->parked = NULL;
         p->stop = why;
         kill_it(p);
         program_on_end(p); /* it may be dead already, or have never come to life */

@@ -102,6 +102,9 @@ static enum line_end explain_end(void *data, bool engine_lost, gb_error *why)
         gb_error unknown = {0};
         int r = container_ended(&s->engine, &s->container, &end, &unknown);
         oom = oom || end.oom; /* of one that is gone already the engine knows nothing */
+        /* Process 1 is watched from here, where that is possible: its end is known without the engine. */
+        struct pollfd first = {s->pidfd, POLLIN, 0};
+        bool gone = (r == 0 && !end.running) || (s->pidfd >= 0 && poll(&first, 1, 0) == 1);
         if (r < 0)
                 (void)kill_directly(s); /* whoever is to blame: what broke a rule does not run on */
         if (r < 0 && unknown.code == GB_E_UNAVAILABLE) {
@@ -113,9 +116,7 @@ static enum line_end explain_end(void *data, bool engine_lost, gb_error *why)
                 error_set(why, GB_E_LOST, EPIPE, "the container has ended with status %d%s%s", end.exit_code,
                           s->line.last_words[0] ? ": " : "", s->line.last_words);
         }
-        if (r < 0 || end.running)
-                return LINE_END_OTHER;
-        return oom ? LINE_END_MEMORY : LINE_END_GONE;
+        return !gone ? LINE_END_OTHER : oom ? LINE_END_MEMORY : LINE_END_GONE;
 }
 
 /* ---- without a session ---- */
@@ -491,6 +492,6 @@ int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_er
         ret->disk_bytes = s->workspace >= 0 ? 0 : inside.seen.disk_bytes;
         ret->inodes = s->workspace >= 0 ? 0 : inside.seen.inodes;
         ret->disk_full = inside.seen.disk_full != 0;
-        ret->disk_is_old = inside.disk_is_old || !(inside.seen.known & WIRE_USAGE_DISK);
+        ret->disk_unknown = inside.disk_is_old || !(inside.seen.known & WIRE_USAGE_DISK);
         return 0;
 }

@@ -147,6 +147,10 @@ void warden_fill_end(struct box_end *end, const struct box_report *report)
                 .inodes_peak = report->inodes_peak,
                 .oom_kills = report->stats.oom_kills,
                 .pids_refused = report->stats.pids_refused,
+                /* A program that ran has used some of each: nobody counted what is still 0. */
+                .cpu_known = report->stats.cpu_usec > 0,
+                .memory_known = report->stats.memory_peak_bytes > 0,
+                .pids_known = report->stats.pids_peak > 0,
         };
 }
 
@@ -231,6 +235,7 @@ const struct backend backend_native = {
         .session_usage = session_native_usage,
         .session_listener = session_native_listener,
         .session_event_fd = session_native_event_fd,
+        .memory_ends_all = true,
         .session_is_warm = session_native_is_warm,
         .session_free = session_native_free,
         .program_start = program_native_start,

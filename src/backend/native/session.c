@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@
 #define ONCE_SLOTS 16 /* programs that run once, at a time: each has a directory for its code */
 
 struct backend_program {
+        struct backend_session *session;
         int channel;
         bool over;           /* its last event was read */
         unsigned unanswered; /* signals that were asked for */
@@ -59,7 +61,7 @@ struct backend_session {
         gid_t host_gid;
         uid_t uid;
         gid_t gid;
-        int first; /* channel of the child that was asked for ahead; -1: none, or taken */
+        atomic_int first; /* channel of the child that was asked for ahead; -1: none, or taken */
         unsigned next_slot;
 };
 
@@ -278,7 +280,9 @@ static int open_session(struct backend_session *s, const struct session_request 
                 if (!memory)
                         return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
                 plan_init(memory);
-                r = request_program(s, BOX_CONTEXT | BOX_WARM, memory, &s->first, err);
+                int first = -1;
+                r = request_program(s, BOX_CONTEXT | BOX_WARM, memory, &first, err);
+                atomic_store(&s->first, first);
                 plan_done(memory);
         }
         if (r == 0)
@@ -287,9 +291,14 @@ static int open_session(struct backend_session *s, const struct session_request 
         return r;
 }
 
+static void drop_first(struct backend_session *s)
+{
+        safe_close(atomic_exchange(&s->first, -1));
+}
+
 static void close_session(struct backend_session *s)
 {
-        s->first = safe_close(s->first);
+        drop_first(s);
         s->channel = safe_close(s->channel);
         s->workspace = safe_close(s->workspace);
         s->listener = safe_close(s->listener);
@@ -419,7 +428,8 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
                 .pids = stats.pids, .pids_peak = stats.pids_peak, .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
         };
         ret->pids_peak = MAX(ret->pids_peak, ret->pids); /* where the kernel keeps none */
-        if (s->is_private && fstatfs(s->workspace, &st) == 0) {
+        ret->disk_unknown = s->is_private && fstatfs(s->workspace, &st) < 0;
+        if (s->is_private && !ret->disk_unknown) {
                 ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
                 ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
@@ -513,8 +523,9 @@ static int ask_for_program(struct backend_session *s, const struct program_reque
         bool context = q->mode == PROGRAM_CONTEXT;
         bool warm = wants_fork(s, q);
 
-        if (warm && s->first >= 0) {
-                *ret_channel = TAKE_FD(s->first);
+        int first = warm ? atomic_exchange(&s->first, -1) : -1;
+        if (first >= 0) {
+                *ret_channel = first;
                 return 0;
         }
         _cleanup_free_ struct box_plan *memory = malloc(sizeof(*memory));
@@ -565,6 +576,7 @@ int program_native_start(struct backend_session *s, const struct program_request
 
         if (!p)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        p->session = s;
         p->channel = -1;
         bool warm = wants_fork(s, q);
         int r = ask_for_program(s, q, &io, &p->channel, err);
@@ -620,6 +632,8 @@ int program_native_next_event(struct backend_program *p, struct box_event *ret, 
         ret->kind = BOX_EVENT_ENDED;
         ret->t_usec = event.t_usec;
         warden_fill_end(&ret->end, &event.report);
+        if (ret->end.stop == BOX_STOP_MEMORY)
+                drop_first(p->session); /* it is ended as well, and that is nothing that a later run did */
         return 0;
 }
 

@@ -228,7 +228,8 @@ class ServerStats:
 
     @classmethod
     def from_object(cls, o: Json) -> "ServerStats":
-        return cls(server=_part(o, "server"), samples=[Stats.from_object(each) for each in objects_of(o, "samples")], raw=o)
+        return cls(server=_part(o, "server"), samples=[Stats.from_object(each) for each in objects_of(o, "samples")],
+                   raw=o)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ class Verdict(str):
     def from_object(cls, source: Any) -> "Verdict":
         if not isinstance(source, dict):
             return cls("lost", "the server said nothing about the end of this run")
-        return cls(str(source.get("kind") or "lost"), str(source.get("message") or ""), source.get("limit"), source.get("peak"),
+        return cls(str(source.get("kind") or "lost"), str(source.get("message") or ""), source.get("limit"),
+                   source.get("peak"),
                    source.get("unit"))
 
     @property

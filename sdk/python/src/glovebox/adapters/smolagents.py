@@ -36,7 +36,8 @@ class GloveboxExecutor(RemotePythonExecutor):  # type: ignore[misc]
             module = {"pillow": "PIL", "scikit-learn": "sklearn"}.get(name, name)
             looked = self.sandbox.run(f"import importlib.util as _u\nassert _u.find_spec({module!r}) is not None")
             if not looked.ok and (looked.error is None or looked.error.name != "AssertionError"):
-                raise AgentError(f"whether the package {name} is in the sandbox is not known: {_why(looked)}", self.logger)
+                raise AgentError(f"whether the package {name} is in the sandbox is not known: {_why(looked)}",
+                                 self.logger)
             if not looked.ok:
                 raise AgentError(f"the package {name} is not in the sandbox, and it has no network to install it: use a template that has it", self.logger)
         return additional_imports

@@ -28,7 +28,8 @@ IMAGE = "glovebox-python-data"
 PROJECT = "/project"
 
 #: Statuses of runs that glovebox ended, as `glovebox run` has them. How a lost run ended is not known: it has none.
-_STATUS = {"timeout": 124, "cpu": 122, "memory": 118, "pids": 119, "disk": 120, "output": 121, "syscall": 123, "blocked": 117, "cancelled": 130}
+_STATUS = {"timeout": 124, "cpu": 122, "memory": 118, "pids": 119, "disk": 120, "output": 121, "syscall": 123,
+           "blocked": 117, "cancelled": 130}
 REFUSED_STATUS = _STATUS["blocked"]
 
 #: Where the guard only warns, this tool has always refused.

@@ -240,7 +240,8 @@ def verify(manager: Optional[SandboxManager] = None) -> List[Check]:
     return [
         Check("runs as an ordinary user", who.isdigit() and who != "0", f"uid {who}"),
         Check("has a root of its own", bool(inside) and inside != outside and "sandbox" in inside, " ".join(sorted(inside))),
-        Check("cannot read /etc/shadow", shadow.exit_code not in (None, 0) and not shadow.stdout, shadow.stderr.strip()),
+        Check("cannot read /etc/shadow", shadow.exit_code not in (None, 0) and not shadow.stdout,
+              shadow.stderr.strip()),
         Check("a file made in /workspace is the caller's on the host", content == "made-inside" and owner in (os.geteuid(), manager.workspace.stat().st_uid), f"{made}: owner {owner}"),
     ]
 
