@@ -550,7 +550,8 @@ static struct timespec time_left(const struct exec *x)
 {
         uint64_t now = monotonic_usec(), next = UINT64_MAX;
         const uint64_t times[] = {
-                x->result->facts.stop == STOP_NONE && !x->stopped ? exec_begin_usec(x) + x->timeout_usec : 0,
+                x->result->facts.stop == STOP_NONE && !x->stopped && x->closed_usec == 0
+                        ? exec_begin_usec(x) + x->timeout_usec : 0,
                 x->stopped ? x->lost_usec : x->kill_usec,
                 x->stopped ? 0 : x->again_usec,
                 x->stopped ? 0 : x->closed_usec,
