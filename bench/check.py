@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A handful of ratios, measured in one run and compared with a committed table: finds what became much slower.
+"""A handful of ratios, measured in one run and compared with a committed table: finds parts that became much slower.
 
 Each ratio is a time of glovebox divided by that of something that depends on the machine alone. Both are measured in
 many short rounds, in random order. README.md beside this file says how noise is kept out.
@@ -60,7 +60,7 @@ class Bench:
         return [self.load.load(1, msec, server.EXPECTED[kind], "POST", server.PATHS[kind], self.bodies[kind])["min"]]
 
     def shares(self):
-        """By the names of the measurements that a share is of: what it measures in one round."""
+        """The functions that measure in one round, by the names of the measurements."""
         return {
             ("run",): lambda: {"run": self.command(self.glovebox, "run", "-c", run.CODE)},
             ("python",): lambda: {"python": self.command(run.PYTHON, "-c", run.CODE)},
@@ -129,7 +129,7 @@ def table_of(bench, comparisons):
 
 
 def build_type(build):
-    """What the compiler was told, by the options of the build directory."""
+    """The settings of the compiler, by the options of the build directory."""
     path = build.top / "meson-info/intro-buildoptions.json"
     options = {row["name"]: row["value"] for row in json.loads(path.read_text())}
     sanitized = options["b_sanitize"] not in ("none", [])

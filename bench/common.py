@@ -150,7 +150,7 @@ def end_process(process, seconds=60):
         process.wait()
 
 
-# ---- what is measured ----
+# ---- the programs to measure ----
 
 
 def work_directory(stack):

@@ -73,7 +73,7 @@ def is_ratio(value):
 class Comparison:
     """One measured ratio beside the expected one. It was measured twice: as the ratio of the least values and as that
     of the medians. Other processes make one of them too large: the former where a measurement takes milliseconds and is
-    never left alone for so long, the latter where it takes microseconds. A change of the code makes both larger."""
+    never undisturbed for that time, the latter where it takes microseconds. A change of the code makes both larger."""
 
     def __init__(self, name, expected, least, median):
         self.name, self.expected, self.least, self.median = name, expected, least, median
@@ -95,7 +95,7 @@ class Comparison:
         return max(self.least, self.median) / self.expected <= 1 / FACTOR
 
     def message(self):
-        """What is to be said about it; None: it is as expected."""
+        """A line about it; None: it is as expected."""
         told = f"{self.name}: expected {self.expected:.3g}, measured {self.measured:.3g}, factor {self.factor:.2f}"
         if self.failed:
             return f"FAILED: {told}: {RATIOS[self.name][2]}"

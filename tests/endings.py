@@ -20,7 +20,7 @@ SMALL = {"mem_limit": "64m", "pids_limit": 16, "disk_limit": "1m", "tmp_size": "
 OUTPUT_LIMIT = 64 << 10
 SHORT = 0.15  # seconds: a time limit that a test can afford, and no program below reaches by accident
 GRACE_MSEC = 2000  # between an interrupt and the kill
-LONG = 1000  # seconds: programs that sleep for so long have been ended by somebody
+LONG = 1000  # seconds: programs that sleep that long do not end by themselves
 
 Outcome = collections.namedtuple("Outcome", "kind exit_code signal phase error kept", defaults=("run", None, None))
 
@@ -105,7 +105,7 @@ def show(outcome):
 
 
 def outcome_of(result):
-    """The outcome that a result object tells, or a line about what is no result."""
+    """The outcome in a result object, or a line that says why it is not a result."""
     if not isinstance(result, dict) or "verdict" not in result:
         return f"no verdict: {result}"
     error = result.get("error")
@@ -120,7 +120,7 @@ def outcome_of(result):
 
 
 def contradiction(o):
-    """What no result may say, whatever was run."""
+    """Contradictions that no result may have, whatever was run."""
     if o.exit_code is not None and not 0 <= o.exit_code <= 255:
         return f"there is no exit status {o.exit_code}: {show(o)}"
     if o.exit_code is not None and o.signal is not None:
@@ -146,7 +146,7 @@ PRINT_AND_EXIT = {
     "c": '#include <stdio.h>\nint main(void) {{ puts("{word}"); return {n}; }}',
 }
 
-# Without a word: these are over before anybody has looked.
+# Without output: these are over before the warden looks.
 EXIT = {
     "python": ("import os\nos._exit({n})", "raise SystemExit({n})"),
     "bash": ("exit {n}", "exec sh -c 'exit {n}'"),
@@ -231,7 +231,7 @@ def end_by_crash(chance, language, word):
 
 
 def end_by_signal_to_child(chance, language, word):
-    """A shell tells the death of its child as a status: that is no signal."""
+    """A shell reports the death of its child as a status: that is not a signal."""
     name, n = chance.choice([("KILL", 9), ("TERM", 15), ("SEGV", 11), ("ABRT", 6)])
     return Ending(
         "a child dies by a signal",
@@ -349,7 +349,7 @@ def end_in_thread(chance, language, word):
 
 
 def end_without_reading(chance, language, word):
-    """Standard input is larger than a pipe, and nobody reads it."""
+    """Standard input is larger than a pipe, and is not read."""
     n = chance.randrange(256)
     return Ending(
         "does not read its input",

@@ -17,8 +17,8 @@ pytest enters a suite in conftest.py. Other programs get one from this command; 
 
     python3 tests/isolation.py COMMAND [ARGUMENT...]
 
-GLOVEBOX_TEST_SUITE is the name to use. The caller that sets it (tools/test.py) can remove what a killed suite left with
-remove(name), and checks the places that all suites share.
+GLOVEBOX_TEST_SUITE is the name to use. The caller that sets it (tools/test.py) can remove the leftovers of a killed
+suite with remove(name), and checks the places that all suites share.
 """
 
 import atexit
@@ -135,7 +135,7 @@ def places_of(name):
 
 
 def remove_groups(tops, seconds=5.0):
-    """Removes these trees of groups; what does not go is returned."""
+    """Removes these trees of groups; returns those that could not be removed."""
 
     def attempt():
         for top in tops:
@@ -197,7 +197,7 @@ class Groups:
         return top
 
     def leave(self):
-        """Moves this process back, and removes the groups. What is left of them is returned."""
+        """Moves this process back, and removes the groups. Returns those that are left."""
         for origin in self.origins:
             with contextlib.suppress(OSError):
                 (origin / "cgroup.procs").write_text(str(os.getpid()))
@@ -270,7 +270,7 @@ class Suite:
                     os.chown(place, uid, uid)
         return {"TMPDIR": str(self.directory), **{name: str(place) for name, place in places.items()}}
 
-    # ---- what the suite has on this machine ----
+    # ---- the suite's own things on this machine ----
 
     def processes(self):
         """All but the suite's own."""
@@ -306,7 +306,7 @@ class Suite:
         return found if self.is_given else found | box_files(SHARED_PLACES)
 
     def mounts(self):
-        """Of the host's mounts those that could be ours. mmdebstrap has such mounts, too, while it makes an image."""
+        """The host's mounts that could be ours. mmdebstrap also has such mounts while it makes an image."""
         ours = re.compile(rf"{self.name}|^(?!.*/mmdebstrap\.).* - (tmpfs|proc|devpts) none ")
         return {m for m in host_mounts() if ours.search(m)}
 
@@ -365,7 +365,7 @@ PROBES = {
 
 
 def remove(name, directory=None):
-    """Ends and removes everything of a suite that is no longer there itself. What it found is returned."""
+    """Ends and removes everything of a suite that is no longer there itself. Returns its findings."""
     tops = places_of(name)
     found = [f"group {top}" for top in tops]
 

@@ -6,7 +6,7 @@
 #   sessions   ten thousand sessions one after the other and a thousand at once (the default)
 #   server     a server under all kinds of requests for ten minutes
 #   kills      a server that is killed a hundred times while clients work
-#   truth      fifty thousand short runs, each of whose results is compared with the true one
+#   truth      fifty thousand short runs; each result is compared with the expected one
 #
 # Arguments are those of the program of that name in tests/soak/.
 set -euo pipefail

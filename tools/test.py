@@ -322,7 +322,7 @@ class Program(Part):
 
 @dataclasses.dataclass
 class Examples(Program):
-    """The examples in the documentation print what it says."""
+    """The examples in the documentation print the documented output."""
 
     def first(self):
         pages = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))

@@ -93,7 +93,7 @@ struct program *program_by_number(uint32_t number); /* NULL: there can be none *
 void program_say(uint16_t type, const struct program *p, uint32_t value, const void *payload, size_t size);
 /* Tells its supervisor to end it. */
 void program_stop(struct program *p);
-/* The same, because there is no room for what was sent to it. WIRE_ENDED says so: its SIGKILL is the agent's. */
+/* The same, because there is no room for its input. WIRE_ENDED says so: its SIGKILL is the agent's. */
 void program_starve(struct program *p);
 /* There is room for what it has for the host. */
 void program_go_on(struct program *p);

@@ -193,7 +193,7 @@ static void take_exec(struct supervisor *s)
         give_up(s, &r);
 }
 
-/* What the leader says until it is the program; false: nothing now. */
+/* Takes one report that the leader sends before it is the program; false: there is none now. */
 static bool take_status(struct supervisor *s)
 {
         struct report r = {0};
@@ -234,7 +234,7 @@ static _noreturn_ void finish(struct supervisor *s)
                 .unkillable = !clean,
                 .wall_usec = s->ended_usec - s->began_usec,
         };
-        /* What was compiled was not executed: this is the end of the process that was to execute it. */
+        /* The compiled program was not executed: this is the end of the process that was to execute it. */
         if (s->compiled && ending_signal(&r.end.ending) > 0 && !has_executed(s))
                 r.end.ending = (struct ending){0};
         report(s, &r);

@@ -219,7 +219,7 @@ static struct wire_usage look(struct peer *a)
         return usage;
 }
 
-/* Without descriptors the agent cannot count: that is not a count of nobody. */
+/* Without descriptors the agent cannot count: that is not a count of 0. */
 static void test_tasks_that_cannot_be_counted(void **state)
 {
         struct peer *a = *state;

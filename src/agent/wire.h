@@ -146,7 +146,7 @@ struct wire_end {
                                     * not observed */
         uint32_t compiling;
         uint32_t unkillable;       /* something that it started did not die in time: the container must */
-        uint32_t starved;          /* the agent has ended it by itself: there was no room for what was sent to it */
+        uint32_t starved;          /* the agent has ended it by itself: there was no room for its input */
         uint32_t reserved;         /* 0 */
         uint64_t wall_usec;        /* of the program's, without its compiler */
         struct wire_usage usage;   /* after its end */

@@ -111,7 +111,7 @@ struct box_usage {
         uint64_t oom_kills, pids_refused;
         uint64_t disk_bytes, inodes; /* in its private places now */
         bool disk_full;
-        bool disk_unknown; /* the three could not be read now: they are what was last seen, or 0 */
+        bool disk_unknown; /* the three could not be read now: they have their last known values, or 0 */
         bool cpu_known, memory_known, pids_known; /* whether the host counts them */
         bool io_known; /* the same: bytes from and to its disks */
         uint64_t io_read_bytes, io_write_bytes;

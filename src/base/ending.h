@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a process ended, as the kernel reported it to its parent. An end that nobody observed has no number: a zeroed
+ * How a process ended, as the kernel reported it to its parent. An end that was not observed has no number: a zeroed
  * struct is "not seen", and code that wants a status must ask for it. */
 #ifndef BASE_ENDING_H
 #define BASE_ENDING_H
@@ -20,7 +20,7 @@ struct ending {
 #define ENDING_OF_EXIT(status) ((struct ending){ENDING_EXIT, (status)})
 #define ENDING_OF_SIGNAL(number) ((struct ending){ENDING_SIGNAL, (number)})
 
-/* From what waitid() has filled. Not seen, unless it reports the end of a process. */
+/* From the result of waitid(). Not seen, unless it reports the end of a process. */
 static inline struct ending ending_from_wait(const siginfo_t *info)
 {
         if (info->si_pid == 0)
@@ -48,7 +48,7 @@ static inline int ending_signal(const struct ending *e)
         return e->kind == ENDING_SIGNAL ? (int)e->value : 0;
 }
 
-/* For one that another process has sent: only what a kernel can report. */
+/* For one that another process has sent: whether a kernel can report it. */
 static inline bool ending_is_possible(const struct ending *e)
 {
         switch (e->kind) {

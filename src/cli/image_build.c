@@ -317,7 +317,7 @@ static int explain(const struct build *b, int status, gb_error *err)
                         if (!last || strncmp(line, "E:", 2) == 0 || strncmp(last, "E:", 2) != 0)
                                 last = strncmp(line, "I:", 2) == 0 ? last : line;
         return error_set(err, GB_E_UNAVAILABLE, EIO,
-                         PROGRAM " failed (%s %d)%s%s; what was fetched is kept for the next try",
+                         PROGRAM " failed (%s %d)%s%s; the fetched packages are kept for the next try",
                          WIFEXITED(status) ? "status" : "signal",
                          WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), last ? ": " : "",
                          last ? quote(last).text : "");
@@ -345,7 +345,7 @@ static int wait_for(struct build *b, int msec, int *ret_status)
         for (int waited = 0; waited < msec; waited += 20) {
                 pid_t pid = waitpid(b->pid, ret_status, WNOHANG);
                 if (pid == b->pid || (pid < 0 && errno != EINTR)) {
-                        b->pid = 0; /* somebody else may have reaped it: then nobody knows how it ended */
+                        b->pid = 0; /* it may have been reaped elsewhere: then its status is not known */
                         return pid > 0;
                 }
                 if (poll(&p, 1, 20) > 0)
@@ -354,8 +354,8 @@ static int wait_for(struct build *b, int msec, int *ret_status)
         return false;
 }
 
-/* The end of it: 0 when all went well. r: what reading its archive came to; ended: before that was known. An archive is
- * good only when its maker is seen to have ended well. */
+/* The end of it: 0 when all went well. r: the result of reading its archive; ended: before that was known. An archive
+ * is good only when its maker is seen to have ended well. */
 static int finish(struct build *b, int r, bool ended, gb_error *err)
 {
         int status = 0;

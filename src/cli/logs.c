@@ -75,7 +75,7 @@ static int take_page(struct logs *l, const json_t *page, bool *ret_more, gb_erro
                         r = on_event(l, kind, event);
                 if (r == -EBADMSG || r == -ENOMEM)
                         return error_set(err, GB_E_LOST, -r, "an event of the run cannot be read: %s", strerror(-r));
-                if (r < 0) { /* nobody reads: the report says so */
+                if (r < 0) { /* the reader is gone: the report says so */
                         *ret_more = false;
                         return 0;
                 }

@@ -310,7 +310,7 @@ bool private_has_ended(struct private_server *p)
         if (poll(&life, 1, 0) <= 0)
                 return false;
         if (read(p->life, &p->status, sizeof(p->status)) != (ssize_t)sizeof(p->status))
-                p->status = PRIVATE_END_UNKNOWN; /* the keeper itself has ended: nobody has seen the server's end */
+                p->status = PRIVATE_END_UNKNOWN; /* the keeper itself has ended: the server's end was not seen */
         while (waitpid(p->keeper, NULL, 0) < 0 && errno == EINTR)
                 ;
         close_all(p);

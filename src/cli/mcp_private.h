@@ -35,7 +35,7 @@ int private_start(struct private_server *p, const struct arguments *a, int cance
 void private_read_log(struct private_server *p);
 /* Whether it has ended by itself; then nothing of it is left. */
 bool private_has_ended(struct private_server *p);
-#define PRIVATE_END_UNKNOWN (-1) /* no status of waitpid(): nobody has seen it end */
+#define PRIVATE_END_UNKNOWN (-1) /* no status of waitpid(): its end was not seen */
 
 /* "was killed by signal 9", "ended with status 1" */
 const char *private_end_text(const struct private_server *p, char *buf, size_t size);

@@ -128,7 +128,7 @@ static void sum_add(struct sum *s, const json_t *value)
         s->value += json_number_value(value);
 }
 
-/* Of nothing that was measured there is no sum; of a part it is at least that much. */
+/* Without a measured part there is no sum; with some, the sum is a lower bound. */
 static const char *sum_words(const struct sum *s)
 {
         return s->unknown > 0 && s->known > 0 ? "at least " : "";

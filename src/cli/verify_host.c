@@ -209,7 +209,7 @@ bool verify_host_bystander_lives(const struct verify_host *h)
         return waitpid(h->bystander, NULL, WNOHANG) == 0;
 }
 
-/* 1, 0, or a negative errno: then nobody knows. */
+/* 1, 0, or a negative errno: then it is not known. */
 static int has_argument(int proc, const char *pid, const char *wanted)
 {
         char path[300], text[4096];

@@ -169,7 +169,7 @@ void judge_memory(struct trial *t, struct row *row)
         if (judge_weaker(t, row, CONTROL_MEMORY) || !judge_bomb(t, row, VERDICT_MEMORY, VERDICT_MEMORY))
                 return;
         if (!t->result->facts.known.memory)
-                judge(row, OUTCOME_FAIL, "verdict memory, and nobody counted how much it had");
+                judge(row, OUTCOME_FAIL, "verdict memory, but its memory was not measured");
         else if (peak > limit)
                 judge(row, OUTCOME_FAIL, "it had %" PRIu64 " MiB, the limit is %" PRIu64, peak >> 20, limit >> 20);
         else
@@ -190,7 +190,7 @@ void judge_forks(struct trial *t, struct row *row)
         else if (t->held != 1)
                 judge(row, OUTCOME_FAIL, "the probe could not count its processes");
         else if (!t->result->facts.known.pids)
-                judge(row, OUTCOME_FAIL, "nobody counted its processes");
+                judge(row, OUTCOME_FAIL, "its processes were not counted");
         else if (t->result->facts.pids_peak > VERIFY_PIDS_LIMIT)
                 judge(row, OUTCOME_FAIL, "%" PRIu64 " processes, the limit is %d", t->result->facts.pids_peak, VERIFY_PIDS_LIMIT);
         else

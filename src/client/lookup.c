@@ -49,7 +49,7 @@ static int start_getent(const char *host, pid_t *ret_pid, int *ret_fd)
         return 0;
 }
 
-/* What fits, until the end. -ETIMEDOUT when the time is up. */
+/* Reads up to the end, or as much as fits. -ETIMEDOUT when the time is up. */
 static ssize_t read_answer(int fd, char *buf, size_t size)
 {
         uint64_t end = monotonic_usec() + LOOKUP_USEC;

@@ -42,7 +42,7 @@ static bool is_closed(int errnum)
         return errnum == EACCES || errnum == EPERM;
 }
 
-/* What is there under that name: 1, with *ret_fd open or a negative errno for a directory that can be descended into;
+/* Looks at that name: 1, with *ret_fd open or a negative errno for a directory that can be descended into;
  * 0 when it is gone again; or a negative errno. A directory that was replaced between two calls is looked at again. */
 static int look_at(const struct walk *w, const char *name, struct stat *ret, int *ret_fd)
 {
@@ -211,7 +211,7 @@ enum disk_state disk_watch_glance(struct disk_watch *w)
         for (size_t i = 0; i < w->n; i++) {
                 uint64_t now = 0;
                 if (free_bytes(w->fds[i], &now) < 0)
-                        return DISK_OVER; /* the look will say what is wrong */
+                        return DISK_OVER; /* the look reports the reason */
                 if (now < w->floors[i])
                         return DISK_HOST_FULL;
                 if (grown(w->free[i], now) > w->limit_bytes)

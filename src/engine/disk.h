@@ -38,13 +38,13 @@ struct disk_watch {
         int error;                        /* an errno when the host could not complete the last look; 0: it could */
 };
 
-/* Adds what is at fd (a tree, or one file) to *usage; stops as soon as it holds more than max_inodes. Returns 0, or a
+/* Adds the tree or file at fd to *usage; stops as soon as it holds more than max_inodes. Returns 0, or a
  * negative errno when a part of it could not be read for another reason than permission or depth, which are counted in
  * hidden: then *usage is untouched. */
 int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage);
 
 void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes);
-/* Before the run: adds a place and what it holds now. 0 or a negative errno. */
+/* Before the run: adds a place with its present contents. 0 or a negative errno. */
 int disk_watch_add(struct disk_watch *w, int fd);
 /* Looks again, at all of it. DISK_HIDDEN also when the host could not complete the look (error). */
 enum disk_state disk_watch_look(struct disk_watch *w);

@@ -39,8 +39,8 @@
 /* What is printed between two runs waits in its pipe for the next. A question of our own leaves it there, unless the answer does not come: an
  * interpreter whose pipe is full may have to write first. */
 #define OURS_PATIENCE_USEC 500000ULL
-/* Reads of what a dead interpreter has left in its channel; more than its socket holds. So many rounds are also given
- * to what waited to be read when the time was over. */
+/* Reads of the channel of a dead interpreter; more than its socket holds. As many rounds are given to data that was
+ * waiting to be read when the time was over. */
 #define LAST_READS_MAX 16
 
 enum slot { SLOT_CONTROL, SLOT_OUT, SLOT_ERR, SLOT_PROGRAM, SLOT_SESSION, SLOT_INTERRUPT, SLOT_CANCEL, SLOT_INPUT, SLOT_COUNT };
@@ -148,7 +148,7 @@ static void note_broken(struct exec *x, const char *rule)
                 return;
         facts_of(x)->channel_broken = true;
         facts_of(x)->broken_rule = rule;
-        /* nobody listens from here on: what a backend still has for us must not stand before the end */
+        /* not read from here on: data that the backend still has must not delay the end */
         (void)shutdown(x->io->control, SHUT_RD);
         stop(x, STOP_NONE);
 }
@@ -177,7 +177,7 @@ static void deliver(struct exec *x, enum run_stream stream, size_t size)
                 end_for(x, STOP_OUTPUT);
 }
 
-/* What the program printed can no longer be had. */
+/* The program's output can no longer be read. */
 static void lose_output(struct exec *x, int errnum)
 {
         stop(x, STOP_LOST);
@@ -339,7 +339,7 @@ static void collect_input(struct exec *x)
         x->over = x->over || x->status < 0;
 }
 
-/* The program must not take what it got for all of it. */
+/* The program must not take a part of its input for all of it. */
 static void on_input_failed(void *data, int errnum)
 {
         struct exec *x = data;
@@ -374,7 +374,7 @@ static void take_cancel(struct exec *x)
                 interrupt(x, STOP_CANCELLED);
 }
 
-/* Nothing more will be learned about the program. What it printed stays. */
+/* Nothing more will be learned about the program. Its output stays. */
 static void lose_program(struct exec *x, const char *reason)
 {
         x->ended = x->over = x->stopped = true;
@@ -382,8 +382,8 @@ static void lose_program(struct exec *x, const char *reason)
         note_lost(x, reason);
 }
 
-/* What an end says of our own doing. The backend looks for an end before it ends a program: one that nobody stopped
- * had ended by itself, and neither its time nor its closed channel was the reason. */
+/* Decides whether we were the reason of an end. The backend looks for an end before it ends a program: a program that
+ * was not stopped had ended by itself, and neither its time nor its closed channel was the reason. */
 static void judge_end(struct exec *x, const struct box_end *end)
 {
         struct run_facts *f = facts_of(x);

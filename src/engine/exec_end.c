@@ -150,8 +150,8 @@ static void judge_full(struct exec *x, const struct box_usage *now)
                 atomic_store(&x->session->maybe_full, unseen);
 }
 
-/* The counters of the session now, with those when the run began: what the run has used is what the session used
- * meanwhile. Peaks are those of the session. */
+/* The usage of the run is the difference between the counters of the session now and when the run began. Peaks are
+ * those of the session. */
 static void take_counters(struct exec *x, const struct box_usage *now)
 {
         struct run_facts *f = &x->result->facts;
@@ -166,8 +166,8 @@ static void take_counters(struct exec *x, const struct box_usage *now)
         f->known.pids = now->pids_known;
 }
 
-/* The counters cannot be read. What came with the end of the program is as good; without that, nobody can say whether a
- * limit killed it. */
+/* The counters cannot be read. Those that came with the end of the program are as good; without them it is not known
+ * whether a limit killed it. */
 static void miss_counters(struct exec *x)
 {
         struct run_facts *f = &x->result->facts;
@@ -186,7 +186,7 @@ static void miss_counters(struct exec *x)
         }
 }
 
-/* A private place of the session; with the end of a program the backend has told of all of them. */
+/* A private place of the session; with the end of a program the backend has reported all of them. */
 static void take_private_disk(struct exec *x, const struct box_usage *now)
 {
         struct run_facts *f = &x->result->facts;

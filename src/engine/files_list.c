@@ -100,7 +100,7 @@ static int look(int dir_fd, const char *name, struct stat *ret)
         return r < 0 && errno == EINVAL ? fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) : r;
 }
 
-/* What is gone again is left out. 0, or a negative errno: of something that is there nothing can be said. */
+/* Entries that are gone again are left out. 0, or a negative errno: an entry exists but cannot be examined. */
 static int look_up(struct file_list *l, int dir_fd)
 {
         size_t kept = 0;

@@ -27,9 +27,9 @@ struct network_box {
         unsigned runs;               /* that go on */
         /* as it was when the last of them ended; NULL: there was none yet, or it is lost */
         struct ledger_copy *quiet;
-        /* there was no memory for it, so what came since then cannot be told from what came before */
+        /* there was no memory for it, so later traffic cannot be told from earlier traffic */
         bool quiet_lost;
-        struct ledger_copy *outside; /* what came while there was none, but since then; NULL: it was taken */
+        struct ledger_copy *outside; /* the traffic while there was none, but since then; NULL: it was taken */
 };
 
 /* ---- making one ---- */
@@ -310,7 +310,7 @@ static void add_ledger(struct ledger_copy **to, const struct ledger_copy *more)
                 add_row(sum, &more->rows[i]);
 }
 
-/* With the lock: what comes from here on came while there was no run. */
+/* With the lock: traffic from here on is counted as outside of a run. */
 static void note_quiet(struct network_box *n)
 {
         free(n->quiet);

@@ -46,7 +46,7 @@ int network_run_begin(struct network_run *run, struct network_box *n); /* 0 or -
 struct ledger_copy *network_run_ledger(const struct network_run *run);
 void network_run_end(struct network_run *run);
 
-/* What came while no run was there, up to now. NULL: nothing. What could not be counted makes it `incomplete`. */
+/* The traffic outside of runs, up to now. NULL: none. It is `incomplete` when a part could not be counted. */
 struct ledger_copy *network_box_rest(struct network_box *n);
 
 /* {"requests", "denied", "bytes_up", "bytes_down", "cut", "hosts": [...]}, and "incomplete": true where that is so.

@@ -29,7 +29,7 @@ bool places_are_watched(const struct places *p);
 bool places_look(struct places *p, struct run_facts *facts);
 /* The same, but a tree that takes long to walk is looked at less often. */
 bool places_look_if_due(struct places *p, struct run_facts *facts);
-/* Adds what was written there to the peaks. The peaks are then unknown if the last look did not see all of it. */
+/* Adds the amounts written there to the peaks. The peaks are then unknown if the last look did not see all of it. */
 void places_add_peaks(const struct places *p, struct run_facts *facts);
 
 #endif

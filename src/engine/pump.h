@@ -19,8 +19,8 @@ struct pump {
         char *buffer;
         size_t used, sent;
         struct event *source_event, *target_event;
-        /* What cannot be read twice goes by here before the box gets it. A negative errno: it must not have it. NULL:
-         * nobody looks. */
+        /* Called with input that cannot be read twice, before the box gets it. A negative errno: the box must not have
+         * it. NULL: the input is not examined. */
         int (*seen)(void *data, const void *bytes, size_t size);
         void *seen_data;
         /* The input ends here and is not whole, which is no end of input for the program: the caller has to stop it.
@@ -36,11 +36,11 @@ bool pump_may_read(int fd);
 /* Fills ret_child with the end for the box (an empty file when source is -1, or not open). -EISDIR, -EBADF: it cannot
  * be read. */
 int pump_open(struct pump *p, int source, int *ret_child);
-/* Sets err for what pump_open() returned. */
+/* Sets err for a result of pump_open(). */
 int pump_explain(int r, gb_error *err);
 int pump_start(struct pump *p, struct event_base *base);
-/* For a caller that waits with poll() instead: what to wait for, -1 when there is nothing left to do, and what to do
- * then. */
+/* For a caller that waits with poll() instead: the descriptor to wait for, -1 when there is nothing left to do; and the
+ * step to take then. */
 int pump_wait_for(const struct pump *p, short *ret_events);
 void pump_step(struct pump *p);
 void pump_done(struct pump *p);

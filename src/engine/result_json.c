@@ -29,7 +29,7 @@ static json_t *json_text(const char *text)
         return text ? json_readable(text, strlen(text)) : json_null();
 }
 
-/* What was not observed has no number. */
+/* An amount that was not observed has no number. */
 static json_t *json_known(bool known, uint64_t n)
 {
         return known ? json_uint(n) : json_null();
@@ -257,7 +257,7 @@ static int set_end(json_t *o, const struct run_facts *f)
         return r;
 }
 
-/* Where nothing was run nothing was sent; otherwise a run without a ledger has lost it. */
+/* If nothing was run, nothing was sent; otherwise a run without a ledger has lost it. */
 static json_t *network_to_json(const struct result *result)
 {
         if (!result->network && result->verdict.kind != VERDICT_BLOCKED)

@@ -81,7 +81,7 @@ static void lose(struct run *r, const char *reason)
         f->lost_reason = f->lost_reason ? f->lost_reason : reason;
 }
 
-/* The host has failed under the run, which is stopped. */
+/* The host has failed during the run, which is stopped. */
 static void fail(struct run *r, const char *what, int errnum)
 {
         stop(r, STOP_LOST);
@@ -244,7 +244,7 @@ static void on_disk(evutil_socket_t fd, short what, void *data)
                 fail(r, "the size of the workspace cannot be watched", ENOMEM);
 }
 
-/* The program must not take what it got for all of it. */
+/* The program must not take a part of its input for all of it. */
 static void on_input_failed(void *data, int errnum)
 {
         fail(data, "standard input could not be read to its end", errnum);

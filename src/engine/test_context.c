@@ -357,7 +357,7 @@ static struct result *run_once(const char *code)
         return r;
 }
 
-/* What the backend does not count, or cannot read at the end, has no number. */
+/* An amount that the backend does not count, or cannot read at the end, has no number. */
 static void test_unknown_amounts(void **state)
 {
         _cleanup_result_ struct result *uncounted = run_once("0");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What disk.c makes of errors of the host: an amount that could not be measured is never a smaller amount. */
+ * disk.c and errors of the host: an amount that could not be measured is never reported as a smaller one. */
 #include "base/fd.h"
 #include "base/limits.h"
 #include "engine/disk.h"

@@ -21,7 +21,7 @@
 
 /* ---- faults ---- */
 
-/* of a read that got what ends with "!", and of all of that descriptor from then on; 0: none */
+/* of a read whose data ends with "!", and of all later reads of that descriptor; 0: none */
 static int bad_read_errno;
 static int bad_fd = -1;
 static int failing = -1; /* allocations until one fails; -1: none does */
@@ -185,7 +185,7 @@ static void note_errno(void *data, int errnum)
         *(int *)data = errnum;
 }
 
-/* What could not be looked at is not handed on, and the pipe does not end. */
+/* Input that could not be examined is not handed on, and the pipe does not end. */
 static void test_input_that_cannot_be_looked_at(void **state)
 {
         int source[2], child = -1, errnum = 0;
@@ -235,7 +235,7 @@ static void test_inlet_without_memory(void **state)
 
 /* ---- frames ---- */
 
-/* No memory is no reason of the policy, and no reason to forget an exception. */
+/* A lack of memory is not blamed on the policy, and does not hide an exception. */
 static void test_frames_without_memory(void **state)
 {
         static const char value[] = "text/plain 2\n42", error[] = "name 1\nEvalue 1\nvtraceback 1\nt";
@@ -258,7 +258,7 @@ static void test_frames_without_memory(void **state)
 
 /* ---- ends ---- */
 
-/* What it had printed stays when the backend is lost. */
+/* Its output stays when the backend is lost. */
 static void test_output_of_a_lost_program(void **state)
 {
         open_context(&python);

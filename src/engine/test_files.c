@@ -194,7 +194,7 @@ static void test_list(void **state)
         file_list_free(l);
 }
 
-/* A directory that can be listed and not searched has entries of which nothing can be said: it is not empty. */
+/* A directory that can be listed but not searched has entries that cannot be examined: it is not empty. */
 static void test_list_what_cannot_be_looked_at(void **state)
 {
         struct file_list *l = NULL;

@@ -199,7 +199,7 @@ void *__wrap_realloc(void *p, size_t size)
         return no_memory ? NULL : __real_realloc(p, size);
 }
 
-/* What could not be counted is said to be missing, and what a run has sent is not counted as sent outside of it. */
+/* Traffic that could not be counted is reported as missing; that of a run is not counted as outside of it. */
 static void test_runs_without_memory(void **state)
 {
         _cleanup_policy_ struct policy *p = policy_of("example.com");
@@ -355,7 +355,7 @@ static void test_result(void **state)
         assert_non_null(strstr(json_string_value(json_array_get(json_object_get(json, "notes"), 0)), "evil.com:80"));
         free(r->network);
         r->network = NULL;
-        /* A ledger that is lost is not one of zeros; of what was not run it is. */
+        /* A lost ledger is not one of zeros; that of a run that did not start is. */
         _cleanup_json_ json_t *lost = result_to_json(r, p);
         assert_true(json_is_null(json_object_get(lost, "network")));
         r->verdict.kind = VERDICT_BLOCKED;

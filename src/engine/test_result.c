@@ -108,7 +108,7 @@ static void test_times_have_three_decimals(void **state)
         json_decref(j);
 }
 
-/* A number that nobody observed is null, and not 0. */
+/* A number that was not observed is null, and not 0. */
 static void test_unknown_amounts(void **state)
 {
         static const char *const times[] = {"duration_ms", "cpu_ms", "setup_ms"};

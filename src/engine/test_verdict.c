@@ -172,7 +172,7 @@ static void test_messages_fit(void **state)
         }
 }
 
-/* What was not observed is neither in the message nor in the amounts. */
+/* An amount that was not observed is neither in the message nor in the amounts. */
 static void test_unknown_amounts(void **state)
 {
         static const struct run_facts facts[] = {

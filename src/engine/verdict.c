@@ -152,7 +152,7 @@ static void set_amounts(struct verdict *v, uint64_t limit, bool known, uint64_t 
         v->unit = unit;
 }
 
-/* "peak 12 MB"; what was not observed is not mentioned. Before and after stand around it. */
+/* "peak 12 MB"; "" if it was not observed. Before and after stand around it. */
 static const char *peak_text(bool known, const char *before, const char *amount, const char *after,
         char ret[HUMAN_MAX * 2])
 {
@@ -269,7 +269,7 @@ static void tell_disk(const struct run_facts *f, const struct policy *p, struct 
                     while_compiling(f), PEAK(f->known.disk, " (written here: ", BYTES(f->disk_peak_bytes), ")"));
         else if (f->disk_hidden && f->disk_error > 0)
                 say(v, "Stopped%s because the host could not measure what was written (%s): the disk limit cannot be "
-                       "enforced without; check the host, and try again.",
+                       "enforced; check the host, and try again.",
                     while_compiling(f), strerror(f->disk_error));
         else if (f->disk_hidden)
                 say(v, "Stopped%s because what was written can no longer be measured (a directory closed to its owner or too deep, a "
@@ -317,7 +317,7 @@ static void tell_lost(const struct run_facts *f, const struct policy *p, struct 
                 say(v, "The outcome is unknown (%.200s): it may have run in part; try again if that is harmless.",
                     reason);
         else
-                say(v, "The outcome is unknown, because the sandbox or the host failed under the run: it may have run "
+                say(v, "The outcome is unknown, because the sandbox or the host failed during the run: it may have run "
                        "in part; try again if that is harmless.");
 }
 
@@ -347,7 +347,7 @@ static void tell_claimed_error(const struct run_facts *f, struct verdict *v)
                 say(v, "The code failed: the error and the output say what and where.");
 }
 
-/* What a signal means for the program's author. */
+/* The meaning of a signal for the program's author. */
 static const char *signal_meaning(int signal, bool memory_known)
 {
         switch (signal) {

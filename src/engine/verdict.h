@@ -34,7 +34,7 @@ enum verdict_kind {
 /* Why glovebox itself ended the run; the first reason stays. */
 enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_CPU, STOP_DISK, STOP_OUTPUT, STOP_CANCELLED, STOP_LOST, STOP_MEMORY };
 
-/* Which amounts of a run were observed. Of the others nothing is known, whatever the number says. */
+/* Which amounts of a run were observed. Nothing is known about the others, whatever the number says. */
 struct known_amounts {
         bool wall, cpu, memory, pids, disk;
 };
@@ -73,7 +73,7 @@ struct run_facts {
         const char *language;      /* borrowed, read by verdict_decide() only; NULL: not known */
         const char *error_name;    /* the same: what the code says it failed with */
         const char *broken_rule;   /* the same: of the control channel */
-        const char *lost_reason;   /* the same: why the outcome is not known; NULL: no more is known than that */
+        const char *lost_reason;   /* the same: why the outcome is not known; NULL: the reason is not known */
         const char *network_hint;  /* the same: a sentence about what the network policy refused; NULL or "": nothing */
 };
 
@@ -85,7 +85,7 @@ struct verdict {
         char message[704];    /* one sentence a model can act on */
 };
 
-/* A lost_reason: there was no memory for what the run wrote or sent. */
+/* A lost_reason: there was no memory for the output or the traffic of the run. */
 extern const char verdict_no_memory[];
 
 /* A pure function: nothing but facts and policy goes in. */

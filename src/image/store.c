@@ -278,8 +278,8 @@ static int check_is_image(int store, const char *place, const char *name, gb_err
         if (r == 0)
                 return 0;
         return error_set(err, GB_E_CONFLICT, EEXIST,
-                         "what has the name %s in the directory of images is no image: it stays as it is; take another "
-                         "name, or another directory in GLOVEBOX_IMAGES",
+                         "%s exists in the directory of images and is not an image, so it is left as it is; use "
+                         "another name, or set GLOVEBOX_IMAGES to another directory",
                          name);
 }
 

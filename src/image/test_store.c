@@ -115,7 +115,7 @@ static void test_life(void **state)
 }
 
 /* Two that make the same name, two that make others, and one that is killed. */
-/* Without descriptors nobody can tell which images there are: that is not "none". */
+/* Without descriptors it is not known which images there are: that is not "none". */
 static void test_not_seen(void **state)
 {
         struct rlimit before;

@@ -149,7 +149,7 @@ static void stream(struct watcher *w, json_t *first, uint64_t interval_usec)
                 if (!wait_until(w, next_usec) || w->sample(w, &json, &err) < 0)
                         break;
         }
-        /* Only what has ended ends the stream; what could not be read breaks it off. */
+        /* The end of the run or session ends the stream; a sample that could not be read breaks it off. */
         if (err.code == GB_E_NONE || err.code == GB_E_NOT_FOUND || err.code == GB_E_CONFLICT)
                 (void)reply_end(w->request);
         else

@@ -194,7 +194,7 @@ uint64_t host_memory_available(struct host_memory *m)
 
         pthread_mutex_lock(&m->lock);
         if (m->looked_usec == 0 || now - m->looked_usec >= HOST_MEMORY_USEC) {
-                /* A look that fails (there are no descriptors, say) is no sign of room: what was seen before counts. */
+                /* A look that fails (there are no descriptors, say) is no sign of room: the last value counts. */
                 if (look(m, &m->available_bytes) < 0 && m->looked_usec == 0)
                         m->available_bytes = UINT64_MAX;
                 m->looked_usec = now;

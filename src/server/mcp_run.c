@@ -265,8 +265,8 @@ static int tell_result(struct mcp_call *c, const char *session, const char *id, 
         log_end(c, &run);
         _cleanup_live_session_ struct live_session *s = NULL;
         if (live_session_get(c->server->live, c->caller, session, true, &s, NULL) == 0) {
-                /* Not from its start on: that is written down while the code may run already, and what it made by then
-                 * would be missing. */
+                /* Not from its start on: that is recorded when the code may be running already, and files that it has
+                 * made by then would be missing. */
                 uint64_t since = run.created_usec;
                 mcp_session_touched(c, s);
                 told.session = session;

@@ -362,7 +362,7 @@ static int audit_guard(json_t *o, const struct result *result)
         return r;
 }
 
-/* What the audit has of a run besides; *ret NULL: nothing. -ENOMEM: there was something. */
+/* Further fields of the audit record of a run; *ret NULL: none. -ENOMEM: there were some. */
 static int audit_more(const struct result *result, char **ret)
 {
         _cleanup_json_ json_t *o = json_object();

@@ -119,7 +119,7 @@ static json_t *number_or_null(bool known, uint64_t n)
         return known ? json_number(n) : json_null();
 }
 
-/* What is not counted on this host, or could not be read (u NULL), is null: nobody mistakes it for nothing. */
+/* A number that is not counted on this host, or could not be read (u NULL), is null, not 0. */
 static json_t *sample_to_json(struct live_session *s, const char *run, const struct box_usage *u, const struct stats_last *now, const struct stats_last *before)
 {
         static const struct box_usage unknown;
@@ -155,7 +155,7 @@ static json_t *sample_to_json(struct live_session *s, const char *run, const str
                          "runs", "active", (int)active, "total", json_number(total));
 }
 
-/* GB_E_NOT_FOUND: the session has ended. What cannot be read of one that lives is another error. */
+/* GB_E_NOT_FOUND: the session has ended. A failure to read the counters of a live one is another error. */
 static int sample(struct live_session *s, const char *run, const struct stats_memory *m, struct stats_last *ret_last, json_t **ret, gb_error *err)
 {
         struct box_usage usage = {0};

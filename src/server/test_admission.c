@@ -96,7 +96,7 @@ static void test_memory(void **state)
         admission_free(a);
 }
 
-/* Without descriptors nobody can tell how much memory there is: that is not "any amount". */
+/* Without descriptors it is not known how much memory there is: that is not "any amount". */
 static void test_memory_not_seen(void **state)
 {
         struct host_memory m;

@@ -177,7 +177,7 @@ static void test_scan(void **state)
         assert_int_equal(err.code, GB_E_USAGE);
 }
 
-/* What is written when there is no memory to make it. */
+/* The records for when there is no memory to make one. */
 static void test_fixed_ends(void **state)
 {
         static const char *const unknown[] = {"exit_code", "signal", "duration_ms", "cpu_ms", "setup_ms", "truncated",

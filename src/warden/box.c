@@ -74,7 +74,7 @@ void box_init(struct box *b)
         memset(b->namespaces, -1, sizeof(b->namespaces));
 }
 
-/* The end of an init waits for the last process of its pid namespace to be reaped, and nobody may have claimed that. */
+/* The end of an init waits for the last process of its pid namespace to be reaped, which may be unclaimed. */
 static void reap_init(struct box *b)
 {
         struct pollfd end = {.fd = b->init.pidfd, .events = POLLIN};
@@ -151,7 +151,7 @@ static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
                 b->namespaces[i] = TAKE_FD(fds[n]);
 }
 
-/* A process of the box that its maker hands over. Whatever the maker says is true; but the process may be dead. */
+/* A process of the box that its maker hands over. The maker is trusted, but the process may be dead. */
 static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
 {
         if (child_exists(c) || n_fds != 1)
@@ -511,7 +511,7 @@ void box_stop(struct box *b, enum warden_stop why)
         if (b->state == BOX_DEAD)
                 return;
         if (b->started_usec > 0 && child_has_ended(&b->program))
-                why = WARDEN_STOP_NONE; /* nobody stopped it */
+                why = WARDEN_STOP_NONE; /* it was not stopped */
         b->stopping = true;
         b->report.stop = why;
         if (b->own)

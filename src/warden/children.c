@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-/* One bit for each number that a process can have (PID_MAX_LIMIT of the kernel). Only what is used is in memory. */
+/* One bit for each number that a process can have (PID_MAX_LIMIT of the kernel). Only the used pages are in memory. */
 #define PIDS_MAX (4 << 20)
 static LOOP_TABLE unsigned char claimed[PIDS_MAX / 8];
 
@@ -36,8 +36,8 @@ void child_own(struct child *c, pid_t pid, int pidfd)
         set_claimed(pid, true);
 }
 
-/* The number of a child of ours that nobody has claimed or reaped; 0: it is none. The number stays its own until it is
- * reaped, and in this thread nothing reaps it meanwhile. */
+/* The number of a child of ours that is neither claimed nor reaped; 0: it is none. The number stays its own until it is
+ * reaped, and nothing reaps it meanwhile in this thread. */
 static pid_t unclaimed_pid(int pidfd)
 {
         siginfo_t info = {0};

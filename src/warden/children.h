@@ -49,7 +49,7 @@ bool child_has_ended(const struct child *c);
 bool child_reap(struct child *c, int flags, struct ending *ret, struct rusage *ret_usage);
 /* Gives the claim back: children_reap_unclaimed() reaps it when it ends. */
 void child_release(struct child *c);
-/* Kills an unclaimed child that another process has sent and nobody wants. Does nothing to any other process. */
+/* Kills an unclaimed child that another process has sent and that is not needed. Does nothing to other processes. */
 void child_discard(int pidfd);
 
 /* Reaps every unclaimed child that has ended. */

@@ -36,7 +36,7 @@ static int for_each_place(const struct setup_order *o, struct setup_fds *fds, in
 }
 
 #define CLAIM_SIZE 1 /* bytes of the message */
-static unsigned claims; /* that have come and nobody has waited for yet */
+static unsigned claims; /* that have come and were not waited for yet */
 
 void setup_say_claimed(int socket)
 {

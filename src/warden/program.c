@@ -439,11 +439,11 @@ static bool reap(struct program *p, int flags, struct ending *ret)
                 kill_it(p); /* it may have come to be known just now */
         *ret = (struct ending){0};
         if (!child_exists(&p->process))
-                return !child_exists(&p->entrant) && (p->stopping || !p->warm); /* nobody was started */
+                return !child_exists(&p->entrant) && (p->stopping || !p->warm); /* nothing was started */
         if (!child_reap(&p->process, flags, ret, NULL))
                 return false;
         while (p->socket >= 0 && read_frame(p))
-                ; /* what it said between the last look and its end, and all that it will ever say */
+                ; /* frames sent between the last look and its end: there will be no others */
         return true;
 }
 
@@ -487,7 +487,7 @@ void program_stop(struct program *p, enum warden_stop why)
 {
         if (p->state == PROGRAM_NONE || p->stopping)
                 return;
-        program_on_end(p); /* when it has ended already, nobody stopped it */
+        program_on_end(p); /* when it has ended already, it was not stopped */
         if (p->state == PROGRAM_NONE || p->stopping)
                 return;
         p->stopping = true;

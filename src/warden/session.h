@@ -15,7 +15,7 @@ int session_start(struct box *b, const struct box_spec *spec, int *fds, gb_error
 void box_settle(struct box *b);
 /* Ends and reaps the programs of a session. */
 void session_end_programs(struct box *b);
-/* Looks at the boxes that may have passed a limit, and reaps processes that nobody has claimed. */
+/* Looks at the boxes that may have passed a limit, and reaps unclaimed processes. */
 void session_tick(uint64_t now_usec);
 /* When that wants to be called next; 0: never. */
 uint64_t session_next_tick(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who may reap a child. This process is the warden. */
+ * The owners that may reap a child. This process is the warden. */
 #include "base/fd.h"
 #include "kernel/sys.h"
 #include "warden/children.h"

@@ -3,8 +3,8 @@
 
 The warden learns of a program from a message and of its end from the kernel, and both may have come when it looks. On
 an idle machine it is never late. Here it is stopped for moments, or each of its system calls of one kind is delayed, so
-that programs begin and end behind its back; every status must still be the one of the program. What programs must
-come to is in tests/endings.py, and `./dev soak truth` is the long version."""
+that programs begin and end behind its back; every status must still be the one of the program. The expected
+results are in tests/endings.py, and `./dev soak truth` is the long version."""
 
 import collections
 import os
@@ -139,7 +139,7 @@ class Late:
         return self.log.read_text().count("DELAYED")
 
 
-# ---- clients: each gives what was wrong ----
+# ---- clients: each returns the wrong results ----
 
 
 def run_once(server, seed, n):
@@ -201,7 +201,7 @@ def test_a_server_whose_warden_stands_still(who):
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 @pytest.mark.parametrize("call", ["recvmsg", "waitid"])
 def test_a_server_whose_warden_is_slow(call, scratch):
-    """recvmsg: it reads late which program was started. waitid: it looks late for what has ended."""
+    """recvmsg: it reads late which program was started. waitid: it looks late for ended processes."""
     with Server() as server:
         with Late(warden_below(server.pid), call, scratch) as late:
             results = in_threads([lambda i=i: run_once(server, i, 5) for i in range(12)])
@@ -211,7 +211,7 @@ def test_a_server_whose_warden_is_slow(call, scratch):
 
 @pytest.fixture(scope="module")
 def held():
-    """Runs an ending of which the warden tells late: it is stopped from the first output on, for a second."""
+    """Runs an ending that the warden reports late: it is stopped from the first output on, for a second."""
     with Server() as server:
         warden = warden_below(server.pid)
 

@@ -17,7 +17,7 @@ def test_killing_oneself_is_an_error_of_the_program(box):
     assert (result.stdout, result.verdict, result.signal, result.returncode) == ("token\n", "error", "SIGKILL", 137)
 
 
-KILLER = "echo up; while :; do kill -9 -1 2>/dev/null; done"  # everybody in the session but itself and init
+KILLER = "echo up; while :; do kill -9 -1 2>/dev/null; done"  # every process in the session but itself and init
 
 
 def is_true(answer):

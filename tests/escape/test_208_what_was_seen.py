@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """208, results: a container is removed or ended for its memory at a bad moment
-=> the result reports what was observed, and nothing else.
+=> the result reports only observed facts.
 """
 import json
 import time
@@ -14,7 +14,7 @@ MEMORY = "print('on', flush=True)\nheap = []\nwhile True: heap.append(bytearray(
 
 
 def test_the_container_goes_before_the_output_was_read(docker_box):
-    """The program has ended well; its reader is slow, and somebody removes the container meanwhile."""
+    """The program has ended well; its reader is slow, and the container is removed meanwhile."""
     process = begin(docker_box, FLOOD)
     time.sleep(2)
     [ours] = docker_box.engine.containers()
@@ -30,7 +30,7 @@ def test_the_container_goes_before_the_output_was_read(docker_box):
 
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
 def test_memory(engines, attack_dir, scratch, runtime):
-    """The peak is what a counter of the kernel has shown. Under gVisor the whole container goes."""
+    """The peak is the value of a counter of the kernel. Under gVisor the whole container goes."""
     if runtime == "runsc" and not engines.has_runsc:
         pytest.skip("runsc is not installed")
     box = make_docker_box(engines.docker.host, attack_dir, scratch)

@@ -105,7 +105,7 @@ def sub_suite(tmp_path, no_leaks):
 
 
 def reports(output, words):
-    """The lines in which a check has told what it found."""
+    """The lines with the findings of a check."""
     return [line for line in output.splitlines() if line.startswith("E ") and f"AssertionError: {words}" in line]
 
 

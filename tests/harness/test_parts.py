@@ -84,7 +84,7 @@ def tool(tmp_path, no_leaks):
 
 
 def test_every_test_file_is_in_a_part():
-    """Files of tests/e2e and tests/escape are in one part of those that take what is quick, and in no other."""
+    """Files of tests/e2e and tests/escape are in exactly one of the parts for quick tests."""
     parts = load()
     for directory in ("tests/e2e", "tests/escape"):
         quick = [p for p in parts.PARTS if isinstance(p, parts.Pytest) and p.marks == parts.QUICK]

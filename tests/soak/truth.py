@@ -9,7 +9,7 @@ exceptions, compile errors, limits, cancels, orphans; in boxes of their own, as 
 waited for, streamed, or detached and asked for later. Verdict, exit status, signal, phase, output and HTTP status are
 compared with the outcomes that the program can have. Results are also read from the journal, which must tell the same.
 
-Prints a line while it works on a terminal, and at the end the rate and what was run. The exit status is 1 when a
+Prints a line while it works on a terminal, and at the end the rate and the kinds of runs. The exit status is 1 when a
 result was wrong; the first of them are printed completely, with a histogram of all. With the same seed, number of
 runs and clients every client runs the same programs in the same order. $GLOVEBOX is the program whose server is used.
 """
@@ -35,7 +35,7 @@ from server import NDJSON, Server, birth, wait_for  # noqa: E402
 
 PATIENCE = 120  # seconds for one answer: a run that takes longer hangs
 SHOWN = 5  # wrong results that are printed completely
-WRONG_MAX = 200  # and so many end the soak
+WRONG_MAX = 200  # wrong results that end the soak
 LANGUAGES_MIN = 5
 RETRY_SECONDS = (
     0.05  # after a refusal; the server says a second, which is for clients that have something else to do
@@ -45,7 +45,7 @@ NOTHING = {"sessions": 0, "runs": 0, "memory_bytes": 0}
 
 
 class Wrong(Exception):
-    """An answer that is no result: (what was expected, what came)."""
+    """An answer that is not a result: (expected, received)."""
 
 
 class Over(Exception):
@@ -61,7 +61,7 @@ class Client(threading.Thread):
         self.soak, self.number, self.runs = soak, number, runs
         self.chance = random.Random(f"{soak.seed} {number}")
         self.connection, self.done, self.refused, self.counts = None, 0, 0, collections.Counter()
-        self.history, self.opened = [], []  # what the present story has run before, and its session
+        self.history, self.opened = [], []  # the earlier runs of the present story, and its session
 
     def run(self):
         stories = [
@@ -198,7 +198,7 @@ class Client(threading.Thread):
         return found
 
     def again(self, ending, run):
-        """What was told stays so: in the journal, and after a cancel that comes too late."""
+        """A reported result does not change: in the journal, and after a cancel that comes too late."""
         if self.chance.random() < 0.5:
             self.ask("POST", f"/v1/runs/{run['id']}/cancel", {"kill": True}, (202, 409))
         found = self.ask("GET", f"/v1/runs/{run['id']}")
@@ -277,7 +277,7 @@ class Client(threading.Thread):
         self.close_session(path)
 
     def deleted_session(self):
-        """What runs in a session that is deleted is cancelled, unless it has ended."""
+        """Runs in a session that is deleted are cancelled, unless they have ended."""
         path, begun = self.open_session(), []
         for _ in range(2):
             ending = draw(self.chance, "program", self.soak.languages).may_be_cancelled()

@@ -59,7 +59,7 @@ struct container_end {
         bool running, oom; /* oom: the engine says that memory was the reason */
         int exit_code;     /* -1: not known, as of one that runs, or is removed already */
 };
-/* What the engine knows of its end. */
+/* Asks the engine how it ended. */
 int container_ended(const struct engine *e, const struct container *c, struct container_end *ret, gb_error *err);
 /* Kills and removes it. Takes ENGINE_ANSWER_USEC at most; an engine that does not answer is remembered by the label. */
 int container_remove(const struct engine *e, const struct container *c, gb_error *err);

@@ -426,7 +426,7 @@ static bool kill_container(struct line *l)
                 struct backend_program *p = l->programs[i];
                 if (!p || p->state != PROGRAM_RUNNING || p->ended || p->stop_usec == 0)
                         continue;
-                p->end = (struct wire_end){.usage = l->usage}; /* dead, but nobody saw how */
+                p->end = (struct wire_end){.usage = l->usage}; /* dead, but its end was not observed */
                 p->ended = true;
                 if (!p->abandoned)
                         line_queue_end(p);
@@ -474,7 +474,7 @@ static void sample_memory(struct line *l)
         pthread_mutex_unlock(&l->lock);
 }
 
-/* Fills the set with what is still to be handed on; whether there is anything. */
+/* Fills the set with the output that is still to be handed on; returns whether there is any. */
 static bool fill_drain(struct line *l)
 {
         l->n_polls = 0;

@@ -16,7 +16,7 @@
 
 #define LINE_LAST_WORDS_MAX 256
 
-/* What has become of the container when its line was lost. */
+/* The state of the container when its line was lost. */
 enum line_end {
         LINE_END_OTHER,  /* it still ran and was ended then, or its state is not known */
         LINE_END_GONE,   /* it had ended */
@@ -109,7 +109,7 @@ struct line {
         bool has_keys;
         uint64_t n_sent, n_heard; /* frames with tags */
         struct wire_hello hello;
-        struct wire_usage usage; /* what was last seen; known: what was ever seen */
+        struct wire_usage usage; /* the last values; known: those that were ever read */
         bool usage_is_old;       /* of the places: the agent could not read it the last time */
         uint32_t tasks_peak;     /* the largest number that the agent has reported */
         struct backend_program *programs[WIRE_PROGRAMS_MAX + 1];
@@ -163,9 +163,9 @@ struct line_usage {
         bool disk_is_old; /* the agent could not read the sizes the last time */
         uint32_t tasks_peak;
 };
-/* What the agent last saw; asks it to look again when that is long ago. */
+/* The last report of the agent; asks for another one when that is old. */
 void line_usage(struct line *l, struct line_usage *ret);
-/* In the thread: keeps what the agent has seen, and of the rest what it saw before. */
+/* In the thread: keeps the values that the agent could read, and the last known ones of the others. */
 void line_keep_usage(struct line *l, const struct wire_usage *usage);
 bool line_is_lost(struct line *l, gb_error *ret);
 size_t line_programs(struct line *l);

@@ -235,7 +235,7 @@ bool line_ended_for_memory(const struct backend_program *p)
         return !p->ended && (l->end == LINE_END_MEMORY || (l->end == LINE_END_GONE && p->stop == BOX_STOP_MEMORY));
 }
 
-/* What became of a program that is over. */
+/* The end of a program that is over. */
 static int tell_end(const struct backend_program *p, struct box_event *ret, gb_error *err)
 {
         const struct line *l = p->line;

@@ -60,7 +60,7 @@ static int end_container(void *data)
 
 static int read_counters(struct backend_session *s, struct box_usage *ret);
 
-/* What was read is kept: when memory ends the container its counters go with it. */
+/* The last reading is kept: when memory ends the container, its counters are gone. */
 static int read_and_keep(struct backend_session *s, struct box_usage *ret)
 {
         int r = s->counted ? read_counters(s, ret) : -ENOENT;
@@ -101,7 +101,7 @@ static enum line_end explain_end(void *data, bool engine_lost, gb_error *why)
         }
         gb_error unknown = {0};
         int r = container_ended(&s->engine, &s->container, &end, &unknown);
-        oom = oom || end.oom; /* of one that is gone already the engine knows nothing */
+        oom = oom || end.oom; /* the engine knows nothing about one that is already gone */
         /* Process 1 is watched from here, where that is possible: its end is known without the engine. */
         struct pollfd first = {s->pidfd, POLLIN, 0};
         bool gone = (r == 0 && !end.running) || (s->pidfd >= 0 && poll(&first, 1, 0) == 1);

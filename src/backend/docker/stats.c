@@ -67,7 +67,7 @@ static void take_stats(const json_t *answer, struct container_stats *ret)
         ret->cpu_usec = ret->cpu_known ? cpu_nsec / 1000 : 0;
         ret->pids_known = take_number(answer, "pids_stats.current", &ret->pids);
         ret->memory_known = take_number(answer, "memory_stats.usage", &ret->memory_bytes);
-        /* What is only cache of files goes when there is need: v1 calls it cache, v2 inactive_file. */
+        /* Cached files are dropped when memory is needed: v1 calls them cache, v2 inactive_file. */
         if (ret->memory_known && take_number(answer, "memory_stats.stats.inactive_file", &cache))
                 ret->memory_bytes -= MIN(cache, ret->memory_bytes);
         ret->memory_peak_bytes = ret->memory_bytes; /* v2 has no other */

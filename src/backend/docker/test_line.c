@@ -195,7 +195,7 @@ static void test_the_deadline_stops_it_and_what_resists_loses_its_container(void
         assert_int_equal(f->kills, 1);
         assert_int_equal(event.kind, BOX_EVENT_ENDED);
         assert_int_equal(event.end.stop, BOX_STOP_TIMEOUT);
-        assert_false(ending_is_seen(&event.end.ending)); /* dead, but nobody saw how */
+        assert_false(ending_is_seen(&event.end.ending)); /* dead, but its end was not observed */
         finish(&s);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ends of programs and of lines: only what was observed is reported. */
+ * The ends of programs and of lines: only observed ends are reported. */
 #include "backend/docker/test_line_fixture.h"
 
 #include "base/fd.h"
@@ -232,7 +232,7 @@ static void test_what_the_agent_has_not_seen_is_not_known(void **state)
 
         greet(f);
         line_usage(&f->line, &usage);
-        assert_int_equal(usage.seen.known, 0); /* nobody has looked yet */
+        assert_int_equal(usage.seen.known, 0); /* not read yet */
         const struct wire_usage all = {
                 .known = WIRE_USAGE_TASKS | WIRE_USAGE_DISK, .tasks = 3, .disk_bytes = 7, .inodes = 2, .disk_full = 1,
         };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which containers of a played engine a sweep takes (catalogue 205), and what is known of one. */
+ * Which containers of a played engine a sweep takes (catalogue 205), and the state of one. */
 #include "backend/docker/plan.h"
 #include "backend/docker/test_player.h"
 
@@ -160,7 +160,7 @@ static void test_numbers_that_are_not_in_the_answer_are_not_known(void **state)
         assert_true(!s.cpu_known && !s.memory_known && !s.pids_known && !s.io_known);
 }
 
-/* As Docker 20.10 answers of one that has just stopped. */
+/* As Docker 20.10 answers for one that has just stopped. */
 static void test_a_container_that_has_stopped_has_no_numbers(void **state)
 {
         struct container_stats s = stats_of(PLAYER_JSON(

@@ -147,7 +147,7 @@ void warden_fill_end(struct box_end *end, const struct box_report *report)
                 .inodes_peak = report->inodes_peak,
                 .oom_kills = report->stats.oom_kills,
                 .pids_refused = report->stats.pids_refused,
-                /* A program that ran has used some of each: nobody counted what is still 0. */
+                /* A program that ran has used some of each: an amount that is still 0 was not counted. */
                 .cpu_known = report->stats.cpu_usec > 0,
                 .memory_known = report->stats.memory_peak_bytes > 0,
                 .pids_known = report->stats.pids_peak > 0,

@@ -220,7 +220,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class Limits:
-    """What was allowed. 0: no limit (cpu_time_usec alone can have none). None: not known."""
+    """The limits of the run. 0: no limit (cpu_time_usec alone can have none). None: not known."""
 
     memory_bytes: Optional[int] = None
     cpu_milli: Optional[int] = None
