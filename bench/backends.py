@@ -123,7 +123,8 @@ class Hand:
         flags = [*HARDENED, *self.flags] + ([f"--runtime={self.runtime}"] if self.runtime else [])
         self.run = [*self.base, "run", "--rm", *flags, bench.a.image, bench.a.python, "-c", CODE]
         wait = "import signal; signal.pause()"
-        text = common.text_of([*self.base, "run", "-d", *flags, bench.a.image, bench.a.python, "-c", wait]).split("\n")[-1]
+        started = common.text_of([*self.base, "run", "-d", *flags, bench.a.image, bench.a.python, "-c", wait])
+        text = started.split("\n")[-1]
         if len(text) != 64:
             raise Absent(f"cannot start a container: {text[-300:]}")
         stack.callback(subprocess.run, [*self.base, "rm", "-f", text], capture_output=True)

@@ -143,7 +143,8 @@ def measure_times(load, what, upstream, ways, rounds):
 
 def measure_held(load, upstream, proxy, count):
     before = proxy.memory_kb()
-    client = subprocess.Popen([load, "hold", str(upstream), str(proxy.port), str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = subprocess.Popen([load, "hold", str(upstream), str(proxy.port), str(count)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = client.stdout.readline().strip()
     held = proxy.memory_kb()
     client.stdin.close()
@@ -173,7 +174,8 @@ def measure_tls(work, port, ways, rounds, size):
     for _ in range(rounds):
         for name in random.sample(list(ways), len(ways)):
             proxy = ["--noproxy", "*"] if not ways[name] else ["--noproxy", "", "-x", f"http://127.0.0.1:{ways[name]}"]
-            rates[name] += numbers(["curl", "-sS", "--cacert", work / "cert.pem", *proxy, "-o", "/dev/null", "-w", "%{speed_download}", "--http1.1", f"https://localhost:{port}/file"])
+            rates[name] += numbers(["curl", "-sS", "--cacert", work / "cert.pem", *proxy, "-o", "/dev/null",
+                                    "-w", "%{speed_download}", "--http1.1", f"https://localhost:{port}/file"])
     return rates
 
 

@@ -170,8 +170,8 @@ class Fast:
         place = self.work / "podman"
         place.mkdir()
         # crun refuses hosts with both versions of cgroups.
-        base = [common.tool("podman"), f"--root={place}/root", f"--runroot={place}/run", f"--tmpdir={place}/tmp", "--cgroup-manager=cgroupfs",
-                f"--runtime={common.tool('runc', 'crun')}", "--events-backend=file"]
+        base = [common.tool("podman"), f"--root={place}/root", f"--runroot={place}/run", f"--tmpdir={place}/tmp",
+                "--cgroup-manager=cgroupfs", f"--runtime={common.tool('runc', 'crun')}", "--events-backend=file"]
         archive = place / "root.tar"
         subprocess.run(["tar", "-C", self.rootfs.get(self.work), "-cf", archive, "."], check=True)
         done = subprocess.run([*base, "import", archive, run.NAME], capture_output=True, text=True)
@@ -182,7 +182,8 @@ class Fast:
         peer.base, peer.image = base, run.NAME
         # Podman's own are above what root may set on some hosts.
         words = [*base, "run", "--ulimit=nproc=4096:4096", "--ulimit=nofile=1024:4096", *peer.command()[len(base) + 1:-1]]
-        return Way("FastMCP, podman run", f"{common.first_line([base[0], '--version'])}; as docker run", self.stdio(words), keeps=False, slow=True)
+        return Way("FastMCP, podman run", f"{common.first_line([base[0], '--version'])}; as docker run",
+                   self.stdio(words), keeps=False, slow=True)
 
 
 def enter_peers(a, stack, work, log):
@@ -369,7 +370,8 @@ def tables_of(report, ways):
     yield ("Asked for nothing (API: GET /healthz), ms", ("", "ping p50", "p99", "tools/list p50", "p99"),
            [(name, *times(samples["ping"].get(name)), *times(samples["tools"].get(name))) for name in asked])
     rates = {name: p50(values) for name, values in samples["rate"].items()}
-    yield (f"{report['crowd']} clients at once, each a process with a session of its own", ("", "calls/s", "x API", "p50 ms", "p99 ms"),
+    yield (f"{report['crowd']} clients at once, each a process with a session of its own",
+           ("", "calls/s", "x API", "p50 ms", "p99 ms"),
            [(w.name, f"{rates[w.name]:.0f}", f"{rates[w.name] / rates[w.beside]:.2f}", *times(samples["crowd"][w.name])) for w in ways])
     yield "Goals", ("", "ms", ""), [(text, value, "reached" if good else "missed") for text, value, good in report["goals"]]
 

@@ -336,7 +336,8 @@ int main(int argc, char **argv)
         }
         int r = prepare(&b, &err);
         if (r == 0)
-                r = argc == 2 && strcmp(argv[1], "--check") == 0 ? answer_checks(&b) : measure_everything(&b, argc - first, argv + first);
+                r = argc == 2 && strcmp(argv[1], "--check") == 0 ? answer_checks(&b)
+                                                                 : measure_everything(&b, argc - first, argv + first);
         if (r < 0)
                 fprintf(stderr, "bench_scrub: %s %s\n", strerror(-r), err.message);
         scrub_free(b.plain);

@@ -138,7 +138,9 @@ class Bench:
                   lambda: self.note("engine, once", median_ms(client.ask(f"once {self.a.once} 0")["samples"], 4))]
         for way, load in self.loads.items():
             for kind in ("live", "once"):
-                shares.append(lambda w=way, l=load, k=kind: self.note(f"{w}, {k}", l.load(1, self.a.msec // 2, EXPECTED[k], "POST", PATHS[k], self.bodies[k])["p50"] / 1e6))
+                shares.append(lambda w=way, l=load, k=kind: self.note(
+                    f"{w}, {k}",
+                    l.load(1, self.a.msec // 2, EXPECTED[k], "POST", PATHS[k], self.bodies[k])["p50"] / 1e6))
             shares.append(lambda w=way, l=load: self.note(f"{w}, nothing", l.load(1, self.a.msec // 4, "ok", "GET", HEALTH)["p50"] / 1e6))
         if docker:
             shares.append(lambda: self.note("docker run", self.engine.commands.time_ms(docker.fresh, "2\n")))
@@ -176,7 +178,8 @@ class Bench:
             answers = []
             for name in ids:
                 load.ask(f"ids {name}")
-                answers.append(load.load(1, 0, EXPECTED["live"], "POST", PATHS["live"], self.bodies["live"])["p50"] / 1e6)
+                answer = load.load(1, 0, EXPECTED["live"], "POST", PATHS["live"], self.bodies["live"])
+                answers.append(answer["p50"] / 1e6)
                 progress(f"alive: {len(answers)} of {len(ids)}")
         finally:
             self.server.remove(ids)

@@ -113,7 +113,8 @@ class DockerExec(Peer):
         if not hasattr(docker, "flags"):
             raise Absent("docker run does not work here")
         self.version = docker.version
-        container = text_of([*docker.base, "run", "-d", *docker.flags, docker.image, run.PYTHON, "-c", f"{IMPORTS}import signal; signal.pause()"])
+        container = text_of([*docker.base, "run", "-d", *docker.flags, docker.image, run.PYTHON, "-c",
+                             f"{IMPORTS}import signal; signal.pause()"])
         if len(container) != 64:
             raise Absent("cannot start a container: " + container[-300:])
         stack.callback(subprocess.run, [*docker.base, "rm", "-f", container], capture_output=True)

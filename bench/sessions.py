@@ -110,7 +110,8 @@ class Bench:
                     time.sleep(run.SETTLE_SEC)
             progress(f"times: round {i + 1} of {self.a.rounds}")
         progress("")
-        return {table: {name: summary(values) for name, values in by_name.items()} for table, by_name in self.samples.items()}
+        return {table: {name: summary(values) for name, values in by_name.items()}
+                for table, by_name in self.samples.items()}
 
     # ---- sessions per second ----
 
@@ -167,7 +168,8 @@ class Bench:
                 client = self.client(template, stack, processor.join)
                 for order, what in (("fresh", "a context"), ("once", "a program")):
                     client.ask(f"{order} {min(20, self.a.cpu)} 0")
-                    rounds = [processor.measure(lambda: client.ask(f"{order} {self.a.cpu} 0")) for _ in range(self.a.cpu_rounds)]
+                    rounds = [processor.measure(lambda: client.ask(f"{order} {self.a.cpu} 0"))
+                              for _ in range(self.a.cpu_rounds)]
                     result[f"{template}, {what}"] = {"own_ms": statistics.median(own for own, _ in rounds) / self.a.cpu / 1e6,
                                                      "own_min_ms": min(own for own, _ in rounds) / self.a.cpu / 1e6,
                                                      "kernel_ms": statistics.median(kernel for _, kernel in rounds) / self.a.cpu / 1e6}
@@ -225,7 +227,8 @@ def arguments():
     common.add_arguments(parser, "small counts")
     a = parser.parse_args()
     common.set_counts(a, rounds=(40, 4, 1), share=(10, 5, 1), rate_msec=(5000, 1000, 50), rate_rounds=(3, 1, 1),
-                      hold=(50, 20, 2), crowd=(1000, 100, 3), cpu=(300, 100, 2), cpu_rounds=(5, 5, 1), template=(TEMPLATE, TEMPLATE, PLAIN))
+                      hold=(50, 20, 2), crowd=(1000, 100, 3), cpu=(300, 100, 2), cpu_rounds=(5, 5, 1),
+                      template=(TEMPLATE, TEMPLATE, PLAIN))
     a.glovebox = common.glovebox_program(parser)
     return a
 
@@ -256,11 +259,13 @@ def measure(a, stack):
     glovebox.enter(stack, bench.work)
     peers, absent = enter_peers(a, bench)
     print(common.machine_line(facts))
-    for name, version, note in [("glovebox", glovebox.version, "default policy; template " + a.template)] + [(p.name, p.version, p.note) for p in peers]:
+    own = ("glovebox", glovebox.version, "default policy; template " + a.template)
+    for name, version, note in [own] + [(p.name, p.version, p.note) for p in peers]:
         print(f"  {name:16}{version}: {note}")
     for name, why in absent.items():
         print(f"  {name:16}absent: {why}")
-    report = {"machine": facts, "modules": MODULES, "template": a.template, "quick": a.quick, "versions": {"glovebox": glovebox.version, **{p.name: p.version for p in peers}},
+    report = {"machine": facts, "modules": MODULES, "template": a.template, "quick": a.quick,
+              "versions": {"glovebox": glovebox.version, **{p.name: p.version for p in peers}},
               "absent": absent, "times": bench.times(peers), **bench.facts}
     report["failed"] = {}
     stages = (("c", "rates", lambda: bench.rates(peers)), ("d", "memory", lambda: bench.memory(peers)), ("e", "crowd", bench.crowd),

@@ -33,8 +33,8 @@ needs_root = pytest.mark.skipif(not IS_ROOT, reason=NOT_ROOT)
 
 
 def best_of(tries, attempt, is_good):
-    """For promises about time, where a process may stand still for a second: calls attempt() until its value is good. The
-    last value; a product that is always late still fails."""
+    """For promises about time, where a process may stand still for a second: calls attempt() until its value is good.
+    Returns the last value; a product that is always late still fails."""
     for _ in range(tries):
         value = attempt()
         if is_good(value):

@@ -312,7 +312,8 @@ class Suite:
 
     def host_mounts(self):
         """The host's mounts without those of engines and other suites, which come and go."""
-        other = re.compile(rf"/(gb-engines\.|gbe-|{PREFIX}(?!{self.name[len(PREFIX):]}))|/mmdebstrap\.|/run/(docker|netns)/")
+        other = re.compile(rf"/(gb-engines\.|gbe-|{PREFIX}(?!{self.name[len(PREFIX):]}))"
+                           r"|/mmdebstrap\.|/run/(docker|netns)/")
         return {m for m in host_mounts() if not other.search(m)}
 
     def snapshot(self):

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/bench.sh run|sessions|server|mcp|backends|guard|egress|check [ARGUMENTS]: one of the benchmarks, for ./dev bench.
-# GLOVEBOX is the program to measure.
+# tools/bench.sh run|sessions|server|mcp|backends|guard|egress|check [ARGUMENTS]
+# Runs one of the benchmarks, for ./dev bench. GLOVEBOX is the program to measure.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

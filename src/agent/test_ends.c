@@ -25,7 +25,7 @@
 
 static bool read_of(pid_t pid, const char *file, char *text, size_t size)
 {
-        char path[64];
+        char path[128];
 
         snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
         return file_read_at(AT_FDCWD, path, text, size) >= 0;

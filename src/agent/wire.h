@@ -142,7 +142,8 @@ struct wire_usage {
 };
 
 struct wire_end {
-        struct ending ending;      /* of its leader; not seen when the leader could not be killed, or its end was nobody's to see */
+        struct ending ending;      /* of its leader; not seen when the leader could not be killed, or its end was
+                                    * not observed */
         uint32_t compiling;
         uint32_t unkillable;       /* something that it started did not die in time: the container must */
         uint32_t starved;          /* the agent has ended it by itself: there was no room for what was sent to it */

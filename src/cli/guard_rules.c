@@ -40,7 +40,8 @@ static void make_settings(const struct policy *p, struct guard_switch *switches,
 static const struct {
         const char *rule, *set, *message;
 } own[] = {
-        {GUARD_UNREADABLE_RULE, GUARD_UNREADABLE_RULE, "The code could not be read to its end: it is too large, too deeply nested, or took too long."},
+        {GUARD_UNREADABLE_RULE, GUARD_UNREADABLE_RULE,
+         "The code could not be read to its end: it is too large, too deeply nested, or took too long."},
         {GUARD_SECRET_RULE, GUARD_SECRETS_SET, "The code carries what looks like a secret."},
         {GUARD_SECRET_INPUT_RULE, GUARD_SECRETS_SET, "A secret goes to the program's standard input."},
 };

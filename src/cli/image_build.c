@@ -316,8 +316,11 @@ static int explain(const struct build *b, int status, gb_error *err)
                 for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
                         if (!last || strncmp(line, "E:", 2) == 0 || strncmp(last, "E:", 2) != 0)
                                 last = strncmp(line, "I:", 2) == 0 ? last : line;
-        return error_set(err, GB_E_UNAVAILABLE, EIO, PROGRAM " failed (%s %d)%s%s; what was fetched is kept for the next try", WIFEXITED(status) ? "status" : "signal",
-                         WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), last ? ": " : "", last ? quote(last).text : "");
+        return error_set(err, GB_E_UNAVAILABLE, EIO,
+                         PROGRAM " failed (%s %d)%s%s; what was fetched is kept for the next try",
+                         WIFEXITED(status) ? "status" : "signal",
+                         WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), last ? ": " : "",
+                         last ? quote(last).text : "");
 }
 
 /* Whether it has closed its output by itself, which it may be about to do. */

@@ -30,7 +30,8 @@ int image_check(const struct policy *policy, const char *root, const char *progr
         if (result->verdict.kind == VERDICT_OK)
                 return 0;
         if (result->verdict.kind == VERDICT_LOST)
-                return error_set(err, GB_E_LOST, EIO, "the image was built, but whether its check succeeds is not known: %s",
+                return error_set(err, GB_E_LOST, EIO,
+                                 "the image was built, but whether its check succeeds is not known: %s",
                                  result->verdict.message);
         const char *last = result->err.data ? result->err.data : "";
         for (const char *line = last; (line = strchr(line, '\n')) && line[1]; line++)

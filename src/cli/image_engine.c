@@ -140,8 +140,8 @@ static int describe(const struct engine *e, const char *name, const char *id, js
                 return r;
         if (status != 200)
                 return engine_refusal(e, status, answer, "the image was built, but is not there", err);
-        *ret = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:b}", "name", name, "backend", "docker", "source", "build", "id", *id ? id : NULL, "bytes",
-                         size_of(answer), "verified", 0);
+        *ret = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:b}", "name", name, "backend", "docker", "source", "build", "id",
+                         *id ? id : NULL, "bytes", size_of(answer), "verified", 0);
         return *ret ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
 }
 
@@ -210,7 +210,8 @@ static void add_images(json_t *list, const json_t *image)
         json_array_foreach(tags, i, tag) {
                 const char *text = json_string_value(tag);
                 if (text && strncmp(text, "<none>", 6) != 0)
-                        json_array_append_new(list, json_pack("{s:s, s:s, s:s?, s:o, s:s}", "name", short_name(text, name), "backend", "docker", "created",
+                        json_array_append_new(list, json_pack("{s:s, s:s, s:s?, s:o, s:s}", "name",
+                                                              short_name(text, name), "backend", "docker", "created",
                                                               when[0] ? when : NULL, "bytes", size_of(image), "source",
                                                               json_object_get(labels, LABEL_IMAGE) ? "build" : "engine"));
         }

@@ -59,7 +59,8 @@ static int follow(struct logs *l, gb_error *err)
 
 static int take_page(struct logs *l, const json_t *page, bool *ret_more, gb_error *err)
 {
-        const json_t *events = json_object_get(page, "events"), *next = json_object_get(page, "next"), *ended = json_object_get(page, "ended");
+        const json_t *events = json_object_get(page, "events"), *next = json_object_get(page, "next");
+        const json_t *ended = json_object_get(page, "ended");
         json_t *event;
         size_t i;
 

@@ -280,7 +280,8 @@ const char *private_end_text(const struct private_server *p, char *buf, size_t s
 static gb_error_code code_of(int status)
 {
 #define ROW(code, text, exit_status, http_status) \
-        if (status != PRIVATE_END_UNKNOWN && WIFEXITED(status) && (exit_status) > 0 && WEXITSTATUS(status) == (exit_status)) \
+        if (status != PRIVATE_END_UNKNOWN && WIFEXITED(status) && (exit_status) > 0 && \
+            WEXITSTATUS(status) == (exit_status)) \
                 return code;
         GB_ERROR_CODES(ROW)
 #undef ROW

@@ -9,7 +9,8 @@
 #include "engine/result.h"
 
 /* Called with each event that has come but pings and the last one. -EBADMSG, -ENOMEM: it cannot be read, which ends
- * remote_run() with an error. Another negative value: nobody wants more of them (they are still read: the run goes on). */
+ * remote_run() with an error. Another negative value: the caller wants no further events (they are still read, and the
+ * run goes on). */
 typedef int remote_event_function(void *data, const char *kind, const json_t *event);
 
 struct remote {

@@ -246,7 +246,9 @@ int service_list(struct service *s, const char *target, const char *key, json_t 
         for (int i = 0; r == 0; i++) {
                 _cleanup_json_ json_t *answer = NULL;
                 if (i == CLIENT_PAGES_MAX)
-                        return error_set(err, GB_E_LIMIT, E2BIG, "the server has more than %d %s: not all of them can be looked at", CLIENT_PAGES_MAX * PAGE_ITEMS, key);
+                        return error_set(err, GB_E_LIMIT, E2BIG,
+                                         "the server has more than %d %s: not all of them can be looked at",
+                                         CLIENT_PAGES_MAX * PAGE_ITEMS, key);
                 r = service_call(s, "GET", page.data, NULL, &answer, err);
                 if (r < 0)
                         return r;

@@ -217,8 +217,8 @@ static int has_argument(int proc, const char *pid, const char *wanted)
         snprintf(path, sizeof(path), "%s/cmdline", pid);
         _cleanup_close_ int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
         ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-        /* Gone meanwhile; or hidden, as those of others can be (hidepid). The boxes' processes are this user's, or this is
-         * root. */
+        /* The process has gone meanwhile, or is hidden, as those of other users can be (hidepid). The boxes' processes
+         * are this user's, or this is root. */
         if (n < 0)
                 return errno == ENOENT || errno == ESRCH || errno == EACCES || errno == EPERM ? 0 : -errno;
         return n > 0 && memmem(text, (size_t)n, wanted, strlen(wanted));

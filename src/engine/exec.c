@@ -310,7 +310,8 @@ static int keep_input(struct exec *x, size_t size)
 
         if (r < 0 && r != -ENOMEM)
                 return error_set(&x->error, GB_E_LIMIT, EFBIG,
-                                 "standard input of a %s context can have %llu bytes at most: put the data into a file of the workspace",
+                                 "standard input of a %s context can have %llu bytes at most: put the data into a file "
+                                 "of the workspace",
                                  x->language->name, (unsigned long long)STDIN_FRAME_MAX);
         if (r == 0)
                 r = inlet_see(&x->inlet, x->chunk, size);

@@ -216,8 +216,8 @@ static int add_limit_notes(json_t *notes, const struct result *result, const str
         if (f->disk_full && kind != VERDICT_DISK)
                 r |= add_note(notes, "%s", verdict_full_place(f, policy, full));
         if (f->counters_lost)
-                r |= add_note(notes, "the counters of the session could not be read at the end: whether the run reached "
-                                     "a limit of memory or tasks is not known");
+                r |= add_note(notes, "the counters of the session could not be read at the end: whether the run "
+                                     "reached a limit of memory or tasks is not known");
         if (result->truncated && kind != VERDICT_OUTPUT)
                 r |= add_note(notes, "the output was cut at its limit");
         if (result->values_dropped > 0)
@@ -250,7 +250,8 @@ static int set_end(json_t *o, const struct run_facts *f)
         char name[SIGNAL_NAME_MAX];
         int signal = ending_signal(&f->ending), r = 0;
 
-        r |= json_object_set_new(o, "exit_code", ending_is_exit(&f->ending) ? json_integer(f->ending.value) : json_null());
+        r |= json_object_set_new(o, "exit_code",
+                                 ending_is_exit(&f->ending) ? json_integer(f->ending.value) : json_null());
         r |= json_object_set_new(o, "signal", signal > 0 ? json_string(signal_name(signal, name)) : json_null());
         r |= json_object_set_new(o, "phase", json_string(f->compiling ? "compile" : "run"));
         return r;

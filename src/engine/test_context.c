@@ -470,8 +470,10 @@ static void test_once(void **state)
                 memset(&seen, 0, sizeof(seen));
                 if (session_run(session, &request, &r, &err) < 0)
                         fail_msg("%s", err.message);
-                if (r->verdict.kind != rows[i].kind || memcmp(&r->facts.ending, &rows[i].ending, sizeof(rows[i].ending)) != 0)
-                        fail_msg("\"%s\": %s, %u %u", rows[i].code, r->verdict.message, r->facts.ending.kind, r->facts.ending.value);
+                if (r->verdict.kind != rows[i].kind ||
+                    memcmp(&r->facts.ending, &rows[i].ending, sizeof(rows[i].ending)) != 0)
+                        fail_msg("\"%s\": %s, %u %u", rows[i].code, r->verdict.message, r->facts.ending.kind,
+                                 r->facts.ending.value);
                 if (rows[i].out)
                         assert_string_equal(r->out.data ? r->out.data : "", rows[i].out);
                 assert_ptr_equal(strstr(seen.text, "started;"), seen.text);
@@ -556,7 +558,8 @@ static void test_python(void **state)
         _cleanup_result_ struct result *kept = run("y");
         assert_string_equal(kept->values[0]->parts[0].bytes, "20");
         _cleanup_result_ struct result *left = run("import os; os._exit(3)");
-        assert_true(left->verdict.kind == VERDICT_ERROR && ending_is_exit(&left->facts.ending) && left->facts.ending.value == 3 && !left->state_kept);
+        assert_true(left->verdict.kind == VERDICT_ERROR && ending_is_exit(&left->facts.ending) &&
+                    left->facts.ending.value == 3 && !left->state_kept);
 }
 
 int main(void)

@@ -341,7 +341,8 @@ static void test_result(void **state)
         char hint[NETWORK_HINT_MAX];
 
         r->network = some_ledger();
-        r->facts = (struct run_facts){.started = true, .ending = ENDING_OF_EXIT(1), .network_hint = network_hint(r->network, hint)};
+        r->facts = (struct run_facts){
+                .started = true, .ending = ENDING_OF_EXIT(1), .network_hint = network_hint(r->network, hint)};
         verdict_decide(&r->facts, p, &r->verdict);
         assert_non_null(strstr(r->verdict.message, "exited with status 1. The network policy's budget"));
         assert_non_null(strstr(r->verdict.message, "evil.com:80 (no-rule)."));

@@ -218,10 +218,10 @@ static void tell_pids(const struct run_facts *f, const struct policy *p, struct 
         char refused[48] = ")"; /* not every host counts them */
         if (f->pids_refused > 0)
                 snprintf(refused, sizeof(refused), ", %llu refused)", (unsigned long long)f->pids_refused);
-        say(v, "Failed%s after the limit of %llu processes and threads was reached%s: start fewer at a time, or ask for more %s.",
-            while_compiling(f), (unsigned long long)p->pids_limit, PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak),
-                    refused),
-            ASKING(pids_limit));
+        say(v, "Failed%s after the limit of %llu processes and threads was reached%s: start fewer at a time, or ask "
+               "for more %s.",
+            while_compiling(f), (unsigned long long)p->pids_limit,
+            PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak), refused), ASKING(pids_limit));
 }
 
 /* Room has two measures and several places; the facts tell which one ran out when they can. */
@@ -245,10 +245,10 @@ const char *verdict_full_place(const struct run_facts *f, const struct policy *p
                          (unsigned long long)p->inode_limit, (unsigned long long)f->inodes_peak);
         else
                 snprintf(ret, FULL_PLACE_MAX,
-                        "a writable place was full before the run and at its end (workspace %s, /tmp %s%s): no more can be "
-                                              "written there until something is deleted",
-                         BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes), PEAK(f->known.disk, ", peak ",
-                                 BYTES(f->disk_peak_bytes), ""));
+                         "a writable place was full before the run and at its end (workspace %s, /tmp %s%s): no more "
+                         "can be written there until something is deleted",
+                         BYTES(p->disk_limit_bytes), BYTES(p->tmp_size_bytes),
+                         PEAK(f->known.disk, ", peak ", BYTES(f->disk_peak_bytes), ""));
         return ret;
 }
 
@@ -268,8 +268,8 @@ static void tell_disk(const struct run_facts *f, const struct policy *p, struct 
                        "space on the host, or use another directory.",
                     while_compiling(f), PEAK(f->known.disk, " (written here: ", BYTES(f->disk_peak_bytes), ")"));
         else if (f->disk_hidden && f->disk_error > 0)
-                say(v, "Stopped%s because the host could not measure what was written (%s): the disk limit cannot be enforced without; "
-                       "check the host, and try again.",
+                say(v, "Stopped%s because the host could not measure what was written (%s): the disk limit cannot be "
+                       "enforced without; check the host, and try again.",
                     while_compiling(f), strerror(f->disk_error));
         else if (f->disk_hidden)
                 say(v, "Stopped%s because what was written can no longer be measured (a directory closed to its owner or too deep, a "
@@ -314,10 +314,11 @@ static void tell_lost(const struct run_facts *f, const struct policy *p, struct 
         const char *reason = f->lost_reason || f->stop == STOP_LOST ? f->lost_reason : "the program's end was not seen";
 
         if (reason)
-                say(v, "The outcome is unknown (%.200s): it may have run in part; try again if that is harmless.", reason);
+                say(v, "The outcome is unknown (%.200s): it may have run in part; try again if that is harmless.",
+                    reason);
         else
-                say(v, "The outcome is unknown, because the sandbox or the host failed under the run: it may have run in part; "
-                       "try again if that is harmless.");
+                say(v, "The outcome is unknown, because the sandbox or the host failed under the run: it may have run "
+                       "in part; try again if that is harmless.");
 }
 
 static void tell_ok(const struct run_facts *f, const struct policy *p, struct verdict *v)

@@ -43,7 +43,8 @@ struct known_amounts {
 /* What the kernel said about a run. */
 struct run_facts {
         bool started;          /* user code was executed */
-        struct ending ending;  /* how the program's first process ended; not seen: it goes on, or nobody observed its end */
+        struct ending ending;  /* how the program's first process ended; not seen: it goes on, or its end was not
+                                * observed */
         bool compiling;        /* it was the compiler that ended */
         enum stop_reason stop; /* what we did to it */
         struct known_amounts known;

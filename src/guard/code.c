@@ -363,7 +363,8 @@ static void say_unreadable(struct check *c)
         struct guard_finding f = {.rule = GUARD_UNREADABLE_RULE, .set = GUARD_UNREADABLE_RULE};
 
         f.action = guard_action_of(c->settings, f.rule, f.set, GUARD_WARN);
-        snprintf(f.message, sizeof(f.message), "The code could not be read to its end: it is too large, too deeply nested, or took too long.");
+        snprintf(f.message, sizeof(f.message),
+                 "The code could not be read to its end: it is too large, too deeply nested, or took too long.");
         snprintf(f.remedy, sizeof(f.remedy), "Put data into files, and split the code into smaller pieces.");
         if (f.action != GUARD_OFF)
                 guard_add(c->findings, &f);

@@ -275,8 +275,12 @@ static int check_is_image(int store, const char *place, const char *name, gb_err
         json_decref(about);
         if (r < 0 && r != -ENOENT)
                 return cannot_look(r, name, err);
-        return r == 0 ? 0 : error_set(err, GB_E_CONFLICT, EEXIST, "what has the name %s in the directory of images is no image: it stays as it is; take another name, or another directory in "
-                                     "GLOVEBOX_IMAGES", name);
+        if (r == 0)
+                return 0;
+        return error_set(err, GB_E_CONFLICT, EEXIST,
+                         "what has the name %s in the directory of images is no image: it stays as it is; take another "
+                         "name, or another directory in GLOVEBOX_IMAGES",
+                         name);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -417,7 +421,8 @@ int image_store_list(json_t **ret, gb_error *err)
                         r = 0;
                         continue;
                 }
-                if (r == 0 && (json_object_set_new(about, "name", json_string(names[i])) < 0 || json_array_append(list, about) < 0))
+                if (r == 0 && (json_object_set_new(about, "name", json_string(names[i])) < 0 ||
+                               json_array_append(list, about) < 0))
                         r = -ENOMEM;
                 json_decref(about);
         }

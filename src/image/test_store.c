@@ -237,7 +237,10 @@ static int teardown(void **state)
 
 int main(void)
 {
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_life), cmocka_unit_test(test_not_seen), cmocka_unit_test(test_makers), cmocka_unit_test(test_gate)};
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_names),  cmocka_unit_test(test_life), cmocka_unit_test(test_not_seen),
+                cmocka_unit_test(test_makers), cmocka_unit_test(test_gate),
+        };
 
         return cmocka_run_group_tests(tests, setup, teardown);
 }

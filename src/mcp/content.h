@@ -45,7 +45,8 @@ struct content_run {
         const char *session; /* its id; NULL: none is left */
         const char *run;     /* the run's id */
         const char *note;    /* a sentence to stand first: a session that is new because the one before has ended; NULL: none */
-        json_t *files;       /* [{"path", "uri", "type", "size"}]: what the run has made or changed; borrowed; NULL: none */
+        json_t *files;       /* [{"path", "uri", "type", "size"}]: files that the run has made or changed; borrowed;
+                              * NULL: none */
         uint64_t more_files; /* that are not in the list */
         bool files_cut;      /* not all were looked at: others may have changed, too */
         bool files_unknown;  /* none were: the workspace could not be looked at */

@@ -380,7 +380,8 @@ static int add_files(struct making *m, struct buffer *lines)
                 r = content_note(&m->notes, "Not all files of the workspace were looked at, they are too many or too deep: some that have changed may be missing here. "
                                              "list_files shows what is in a directory.");
         if (r == 0 && m->o->files_unknown)
-                r = content_note(&m->notes, "Which files have changed is not known: the workspace could not be looked at.");
+                r = content_note(&m->notes,
+                                 "Which files have changed is not known: the workspace could not be looked at.");
         return r == 0 ? set(m, "files", TAKE_PTR(list)) : r;
 }
 
@@ -425,7 +426,9 @@ static int add_facts(struct making *m)
         int r = 0;
 
         const json_t *truncated = json_object_get(m->result, "truncated");
-        r |= set(m, "truncated", m->cut ? json_true() : json_is_boolean(truncated) ? json_boolean(json_is_true(truncated)) : json_null());
+        r |= set(m, "truncated", m->cut                       ? json_true()
+                                 : json_is_boolean(truncated) ? json_boolean(json_is_true(truncated))
+                                                              : json_null());
         r |= set(m, "duration_ms", content_duration_ms(m->result, &ms) ? json_real(ms) : json_null());
         r |= set(m, "session", string_or_null(m->o->session));
         r |= set(m, "run", json_string(m->run));

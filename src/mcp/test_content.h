@@ -125,8 +125,9 @@ static void check(const json_t *out)
         } keys[] = {
                 {"verdict", false, JSON_STRING}, {"ok", false, JSON_TRUE}, {"message", false, JSON_STRING}, {"exit_code", true, JSON_INTEGER},
                 {"signal", true, JSON_STRING}, {"stdout", false, JSON_STRING}, {"stderr", false, JSON_STRING}, {"stdout_bytes", false, JSON_INTEGER},
-                {"stderr_bytes", false, JSON_INTEGER}, {"truncated", true, JSON_TRUE}, {"value", true, JSON_STRING}, {"error", true, JSON_OBJECT},
-                {"duration_ms", true, JSON_REAL}, {"session", true, JSON_STRING}, {"run", false, JSON_STRING}, {"state_kept", true, JSON_TRUE},
+                {"stderr_bytes", false, JSON_INTEGER}, {"truncated", true, JSON_TRUE}, {"value", true, JSON_STRING},
+                {"error", true, JSON_OBJECT}, {"duration_ms", true, JSON_REAL}, {"session", true, JSON_STRING},
+                {"run", false, JSON_STRING}, {"state_kept", true, JSON_TRUE},
                 {"pictures", false, JSON_INTEGER}, {"files", false, JSON_ARRAY}, {"notes", false, JSON_ARRAY},
         };
         assert_non_null(out);

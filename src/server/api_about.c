@@ -142,8 +142,11 @@ void api_languages(struct request *r)
         int e = 0;
         for (size_t i = 0; i < all->n; i++) {
                 const struct language *l = &all->rows[i];
-                e |= json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:o, s:b, s:b}", "name", l->name, "aliases", words_to_json(l->aliases), "file", l->file, "extensions",
-                                                      words_to_json(l->extensions), "contexts", l->context != NULL, "found", language_is_found(l)));
+                e |= json_array_append_new(
+                        list, json_pack("{s:s, s:o, s:s, s:o, s:b, s:b}", "name", l->name, "aliases",
+                                        words_to_json(l->aliases), "file", l->file, "extensions",
+                                        words_to_json(l->extensions), "contexts", l->context != NULL, "found",
+                                        language_is_found(l)));
         }
         reply_json(r, 200, e == 0 ? json_pack("{s:O}", "languages", list) : NULL);
 }

@@ -159,7 +159,8 @@ static int group_room(const struct host_memory *m, const char *group, uint64_t *
         if (r < 0)
                 return passes(r) ? r : 0;
         /* Without it there seems to be less room than there is. */
-        if (read_file(group, "memory.stat", text, sizeof(text)) > 0 && read_line(text, m->unified ? "inactive_file" : "total_inactive_file", &cache) == 0)
+        if (read_file(group, "memory.stat", text, sizeof(text)) > 0 &&
+            read_line(text, m->unified ? "inactive_file" : "total_inactive_file", &cache) == 0)
                 used -= MIN(used, cache);
         *ret = limit > used ? limit - used : 0;
         return 0;

@@ -191,16 +191,17 @@ struct live_run *live_run_of(struct live *l, const struct live_session *s);
 uint64_t live_watch_client(struct live *l, int fd, struct live_run *r, bool cancel);
 void live_unwatch(struct live *l, uint64_t watch);
 
-/* What is written when there is no memory for it: of a run of which nothing was run, and of one that ran. The outcome of
- * the latter is not known. */
+/* Constant records, for when there is no memory to make one: of a run of which nothing was run, and of one that ran.
+ * The outcome of the latter is not known. */
 #define RUN_NO_MEMORY                                                                                                  \
-        "{\"error\":{\"code\":\"internal\",\"message\":\"nothing was run, and there was no memory for the reason\","     \
+        "{\"error\":{\"code\":\"internal\",\"message\":\"nothing was run, and there was no memory for the reason\","   \
         "\"hint\":\"\",\"details\":{}}}"
-#define RUN_LOST                                                                                                                      \
-        "{\"verdict\":{\"kind\":\"lost\",\"message\":\"There was no memory for the result of the run: its outcome is not known.\","     \
-        "\"limit\":null,\"peak\":null,\"unit\":null},\"exit_code\":null,\"signal\":null,\"phase\":null,\"duration_ms\":null,"         \
-        "\"cpu_ms\":null,\"setup_ms\":null,\"truncated\":null,\"peaks\":null,\"limits\":null,\"backend\":null,\"controls\":null,"     \
-        "\"notes\":[]}"
+#define RUN_LOST                                                                                                       \
+        "{\"verdict\":{\"kind\":\"lost\","                                                                             \
+        "\"message\":\"There was no memory for the result of the run: its outcome is not known.\","                    \
+        "\"limit\":null,\"peak\":null,\"unit\":null},\"exit_code\":null,\"signal\":null,\"phase\":null,"               \
+        "\"duration_ms\":null,\"cpu_ms\":null,\"setup_ms\":null,\"truncated\":null,\"peaks\":null,\"limits\":null,"    \
+        "\"backend\":null,\"controls\":null,\"notes\":[]}"
 
 /* The end of a run that the journal could not take: it is tried again, until it can. Texts are copied; when there is no memory for them either, the run
  * ends as RUN_LOST says, or as RUN_NO_MEMORY when nothing was run. */

@@ -352,7 +352,9 @@ static int audit_guard(json_t *o, const struct result *result)
                 const struct guard_finding *row = &f->rows[i];
                 r |= json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "rule", row->rule, "set",
                                                            row->set, "action", guard_action_name(row->action),
-                                                           "line", row->line > 0 ? json_integer(row->line) : json_null(), "column",
+                                                           "line",
+                                                           row->line > 0 ? json_integer(row->line) : json_null(),
+                                                           "column",
                                                            row->line > 0 ? json_integer(row->column) : json_null()));
         }
         r |= json_object_set(o, "findings", list);
@@ -399,7 +401,8 @@ static void end_result(struct run_job *job, struct result *result)
         }
         struct journal_end end = {
                 .verdict = verdict_name(result->verdict.kind), .event = text, .result = text, .peaks = peaks, .controls = controls,
-                .more = incomplete ? AUDIT_INCOMPLETE : more, .t_usec = result->setup_usec + result->facts.wall_usec, .ret_run = &job->record,
+                .more = incomplete ? AUDIT_INCOMPLETE : more, .t_usec = result->setup_usec + result->facts.wall_usec,
+                .ret_run = &job->record,
         };
         job->status = write_end(job, &end, &job->error);
         /* It was run: who is told to try again, and gets his key back, would run it twice. */

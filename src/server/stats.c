@@ -49,7 +49,8 @@ void process_numbers(struct process_numbers *ret)
         ret->resident_known = n > 0 && sscanf(text, "%llu %llu", &size, &resident) == 2;
         ret->resident_bytes = resident * (uint64_t)sysconf(_SC_PAGESIZE);
         ret->cpu_known = getrusage(RUSAGE_SELF, &usage) == 0;
-        ret->cpu_usec = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+        ret->cpu_usec = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                        (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
         ret->descriptors_known = count_descriptors(&ret->descriptors);
 }
 
@@ -137,15 +138,19 @@ static json_t *sample_to_json(struct live_session *s, const char *run, const str
         json_t *rate = usec > 0 ? json_rate((double)grown(now->output_bytes, before->output_bytes) * 1e6 / (double)usec) : json_null();
         return json_pack("{s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:o, s:o}, s:{s:i, s:o}}",
                          "time", time_to_json(wall_usec()), "session", s->one_shot ? json_null() : id_or_null(s->id), "run", id_or_null(run),
-                         "cpu", "usec", number_or_null(u->cpu_known, u->cpu_usec), "percent", percent, "limit_milli", json_number(p->cpu_milli),
-                         "memory", "bytes", number_or_null(u->memory_known, u->memory_bytes), "peak_bytes", number_or_null(u->memory_known, u->memory_peak_bytes),
+                         "cpu", "usec", number_or_null(u->cpu_known, u->cpu_usec), "percent", percent,
+                         "limit_milli", json_number(p->cpu_milli),
+                         "memory", "bytes", number_or_null(u->memory_known, u->memory_bytes),
+                         "peak_bytes", number_or_null(u->memory_known, u->memory_peak_bytes),
                          "limit_bytes", json_number(p->mem_limit_bytes),
                          "pids", "current", number_or_null(u->pids_known, u->pids),
                          "peak", number_or_null(u->pids_known, u->pids_peak),
                          "limit", json_number(p->pids_limit),
-                         "disk", "bytes", number_or_null(read, u->disk_bytes), "inodes", number_or_null(read, u->inodes), "limit_bytes", json_number(p->disk_limit_bytes),
+                         "disk", "bytes", number_or_null(read, u->disk_bytes),
+                         "inodes", number_or_null(read, u->inodes), "limit_bytes", json_number(p->disk_limit_bytes),
                          "limit_inodes", json_number(p->inode_limit),
-                         "io", "read_bytes", number_or_null(u->io_known, u->io_read_bytes), "write_bytes", number_or_null(u->io_known, u->io_write_bytes),
+                         "io", "read_bytes", number_or_null(u->io_known, u->io_read_bytes),
+                         "write_bytes", number_or_null(u->io_known, u->io_write_bytes),
                          "output", "bytes", json_number(now->output_bytes), "bytes_per_second", rate,
                          "runs", "active", (int)active, "total", json_number(total));
 }

@@ -182,7 +182,8 @@ static void test_fixed_ends(void **state)
 {
         static const char *const unknown[] = {"exit_code", "signal", "duration_ms", "cpu_ms", "setup_ms", "truncated",
                                               "peaks", "limits"};
-        json_t *lost = json_loads(RUN_LOST, JSON_REJECT_DUPLICATES, NULL), *failed = json_loads(RUN_NO_MEMORY, JSON_REJECT_DUPLICATES, NULL);
+        json_t *lost = json_loads(RUN_LOST, JSON_REJECT_DUPLICATES, NULL);
+        json_t *failed = json_loads(RUN_NO_MEMORY, JSON_REJECT_DUPLICATES, NULL);
         const json_t *verdict = json_object_get(lost, "verdict");
 
         assert_string_equal(json_string_value(json_object_get(verdict, "kind")), "lost");

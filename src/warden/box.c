@@ -67,8 +67,8 @@ void box_for_each(void (*visit)(struct box *b, void *data), void *data)
 void box_init(struct box *b)
 {
         *b = (struct box){
-                .setup = CHILD_NONE, .init = CHILD_NONE, .program = CHILD_NONE, .foreman = CHILD_NONE, .socket = -1, .proc = -1, .ruleset = -1,
-                .workspace = -1,
+                .setup = CHILD_NONE, .init = CHILD_NONE, .program = CHILD_NONE, .foreman = CHILD_NONE,
+                .socket = -1, .proc = -1, .ruleset = -1, .workspace = -1,
         };
         memset(b->cgroup_parents, -1, sizeof(b->cgroup_parents));
         memset(b->namespaces, -1, sizeof(b->namespaces));
@@ -159,7 +159,8 @@ static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
         if (child_claim(c, &fds[0]) == 0)
                 return true;
         b->failed = true;
-        error_set(&b->error, GB_E_INTERNAL, ECHILD, "the box could not be built: a process of it was killed (out of memory?)");
+        error_set(&b->error, GB_E_INTERNAL, ECHILD,
+                  "the box could not be built: a process of it was killed (out of memory?)");
         return false;
 }
 
@@ -405,7 +406,8 @@ static uint64_t sample_period(const struct box *b)
 
 void box_sample(struct box *b, uint64_t now_usec)
 {
-        if (b->state == BOX_BUILDING && b->template && !child_exists(&b->init) && now_usec - b->asked_usec >= FORK_TIMEOUT_USEC) {
+        if (b->state == BOX_BUILDING && b->template && !child_exists(&b->init) &&
+            now_usec - b->asked_usec >= FORK_TIMEOUT_USEC) {
                 error_set(&b->error, GB_E_LOST, ETIMEDOUT, "the template's foreman does not answer");
                 b->failed = true;
                 template_kill(b->template);
@@ -440,7 +442,8 @@ void box_sample(struct box *b, uint64_t now_usec)
 uint64_t box_next_sample(const struct box *b)
 {
         if (b->state == BOX_BUILDING)
-                return b->asked_usec + (b->template && !child_exists(&b->init) ? FORK_TIMEOUT_USEC : BUILD_TIMEOUT_USEC);
+                return b->asked_usec +
+                       (b->template && !child_exists(&b->init) ? FORK_TIMEOUT_USEC : BUILD_TIMEOUT_USEC);
         if (b->state != BOX_RUNNING)
                 return 0;
         return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + sample_period(b));
@@ -518,7 +521,8 @@ void box_stop(struct box *b, enum warden_stop why)
         b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
         drain_frames(b);
         if (b->session) { /* its programs were told of what they had used */
-                if (!b->init_ended || child_exists(&b->setup)) /* otherwise nobody of the pid namespace lives, so nobody is in the cgroups */
+                /* Otherwise no process of the pid namespace is alive, so none is in the cgroups. */
+                if (!b->init_ended || child_exists(&b->setup))
                         box_kill(b);
                 b->state = BOX_DEAD;
                 return;

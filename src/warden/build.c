@@ -309,7 +309,8 @@ static bool shell_fits(const struct box *b, const struct box_spec *spec)
         for (uint32_t i = 0; i < spec->n_fds; i++)
                 if (spec->fds[i].role == BOX_FD_CGROUP && spec->fds[i].index == CGROUP_UNIFIED)
                         return false;
-        return b->state == BOX_SHELL && !b->failed && (b->session || !b->program_ended) && spec->uid == b->identity.uid_inside && spec->gid == b->identity.gid_inside &&
+        return b->state == BOX_SHELL && !b->failed && (b->session || !b->program_ended) &&
+               spec->uid == b->identity.uid_inside && spec->gid == b->identity.gid_inside &&
                !(spec->flags & BOX_NETWORK_HOST) && spec->layers_off == 0;
 }
 

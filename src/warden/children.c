@@ -68,7 +68,8 @@ bool child_has_ended(const struct child *c)
 {
         siginfo_t info = {0};
 
-        return child_exists(c) && waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0;
+        return child_exists(c) &&
+               waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0;
 }
 
 void child_release(struct child *c)

@@ -8,10 +8,10 @@
  *   not claimed   this module. children_reap_unclaimed() reaps it
  *   claimed       the struct child that holds it. Only child_reap() of that struct reaps it
  *
- * Only a claimed process is told to run user code: the setup process waits for setup_say_claimed() before it lets a program go,
- * and the code of a template's child comes through a channel that the front gets after the claim. So a process that is
- * reaped without a claim has run nothing, and no status is lost with it. A claim of a process that is already reaped
- * fails. */
+ * Only a claimed process is told to run user code: the setup process waits for setup_say_claimed() before it lets a
+ * program go, and the code of a template's child comes through a channel that the front gets after the claim. So a
+ * process that is reaped without a claim has run nothing, and no status is lost with it. A claim of a process that is
+ * already reaped fails. */
 #ifndef WARDEN_CHILDREN_H
 #define WARDEN_CHILDREN_H
 

@@ -22,7 +22,8 @@ uint64_t inside_processes(int proc);
 
 /* Bytes of the files on these devices that are unlinked but still held open: a walk of the workspace
  * does not see them. One that two processes hold is counted twice, which harms only who does it.
- * UINT64_MAX when there are too many descriptors to look at, a process that cannot be looked into, or no list of them. */
+ * UINT64_MAX when there are too many descriptors to look at, a process cannot be looked into, or there is no list of
+ * the processes. */
 uint64_t inside_unlinked_bytes(int proc, const dev_t *devices, size_t n_devices);
 
 #endif

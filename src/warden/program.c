@@ -44,8 +44,8 @@ struct program *program_new(struct box *b)
                         continue;
                 n_programs = MAX(n_programs, lowest + 1);
                 *p = (struct program){
-                        .state = PROGRAM_STARTING, .box = b, .entrant = CHILD_NONE, .process = CHILD_NONE, .socket = -1, .timer = -1,
-                        .control = -1, .out = -1, .err = -1, .asked_usec = monotonic_usec(),
+                        .state = PROGRAM_STARTING, .box = b, .entrant = CHILD_NONE, .process = CHILD_NONE, .socket = -1,
+                        .timer = -1, .control = -1, .out = -1, .err = -1, .asked_usec = monotonic_usec(),
                         .number = (uint32_t)lowest + PROGRAMS_MAX * (++generation % (UINT32_MAX / PROGRAMS_MAX)), .next = b->programs,
                 };
                 b->programs = p;
@@ -315,7 +315,8 @@ static bool read_frame(struct program *p)
 /* The socket dies with the exec: user code runs. */
 static void look_for_exec(struct program *p)
 {
-        if (p->socket < 0 && p->state == PROGRAM_STARTING && child_exists(&p->process) && p->started_usec > 0 && !p->failed)
+        if (p->socket < 0 && p->state == PROGRAM_STARTING && child_exists(&p->process) && p->started_usec > 0 &&
+            !p->failed)
                 program_ready(p);
 }
 
@@ -345,7 +346,8 @@ static void report_end(struct program *p, const struct ending *ending)
                 return;
         }
         box_measure(b);
-        if (p->stop == WARDEN_STOP_NONE && b->report.stats.oom_kills > b->oom_kills_known && ending_signal(ending) == SIGKILL)
+        if (p->stop == WARDEN_STOP_NONE && b->report.stats.oom_kills > b->oom_kills_known &&
+            ending_signal(ending) == SIGKILL)
                 p->stop = WARDEN_STOP_MEMORY;
         event.report = b->report;
         event.report.ending = *ending;

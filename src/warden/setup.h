@@ -49,8 +49,8 @@ int setup_order_send(int socket, const struct setup_order *order, const struct s
 /* -EPIPE: nobody has an order for us. */
 int setup_order_receive(int socket, struct setup_order *ret, struct setup_fds *ret_fds);
 
-/* The warden's side of that socket. One frame, as message_receive() with MSG_DONTWAIT. A process that ends before it has
- * read all that was sent to it resets the socket; its last frames are still there. */
+/* The warden's side of that socket. One frame, as message_receive() with MSG_DONTWAIT. A process that ends before it
+ * has read all that was sent to it resets the socket; its last frames are still there. */
 ssize_t setup_frame_receive(int socket, struct setup_frame *ret, int fds[static BOX_FDS_MAX], int *n_fds);
 /* Tells the process that has sent a program that the warden owns it: from now on the program may run user code. */
 void setup_say_claimed(int socket);

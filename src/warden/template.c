@@ -257,7 +257,8 @@ static int open_namespaces(struct box *b, int *ret, gb_error *err)
                         return error_set(err, GB_E_LOST, errno, "cannot open the session's namespaces: %s", strerror(errno));
         }
         /* Its number was its own until here. */
-        return sys_pidfd_send_signal(b->init.pidfd, 0) < 0 ? error_set(err, GB_E_LOST, errno, "the session is gone") : 0;
+        return sys_pidfd_send_signal(b->init.pidfd, 0) < 0 ? error_set(err, GB_E_LOST, errno, "the session is gone")
+                                                           : 0;
 }
 
 /* Whether its socket has room. Both sides would wait for each other for ever if we waited for it. */
@@ -340,7 +341,8 @@ static void take_answer(struct template *t, struct fork_answer *answer, int *fds
                 return;
         }
         struct program *p = program_by_number(answer->number);
-        bool wanted = p && p->box->template == t && p->ordered && !p->stopping && !(answer->kind == FORK_FORKED && child_exists(&p->process));
+        bool wanted = p && p->box->template == t && p->ordered && !p->stopping &&
+                      !(answer->kind == FORK_FORKED && child_exists(&p->process));
         if (n_fds == 1 && (answer->kind == FORK_MIDDLE || (answer->kind == FORK_FORKED && !wanted)))
                 child_discard(fds[0]);
         if (!wanted)

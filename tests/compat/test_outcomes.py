@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the five modules make of how a run ended. The results are made up, so no box is needed; what a real one gives is tested beside each module."""
+"""How the five modules report the end of a run. The results are made up, so no box is needed; real results are tested
+beside each module."""
 import signal
 
 import pytest
@@ -11,7 +12,8 @@ from glovebox.events import VerdictEvent
 
 
 def result(kind, exit_code=None, signal=None, error=None, **more):
-    return glovebox.Result({"verdict": {"kind": kind, "message": f"It was {kind}."}, "exit_code": exit_code, "signal": signal, "error": error, "stdout": "out\n", "stderr": "",
+    return glovebox.Result({"verdict": {"kind": kind, "message": f"It was {kind}."}, "exit_code": exit_code,
+                            "signal": signal, "error": error, "stdout": "out\n", "stderr": "",
                             "state": {"kept": False}, **more})
 
 
@@ -21,13 +23,16 @@ LOST = result("lost")
 
 
 @pytest.mark.parametrize("ended, code", [
-    (result("ok"), 0), (result("error", exit_code=3), 3), (SEGFAULT, -signal.SIGSEGV), (result("error", signal="SIGKILL"), -9),
-    (result("error", error={"name": "ValueError", "value": "", "traceback": ""}), 1), (result("error", error=dict(SYSTEM_EXIT, value="7")), 7),
-    (result("error", error=dict(SYSTEM_EXIT, value="None")), 0), (result("error", error=dict(SYSTEM_EXIT, value="bye")), 1),
+    (result("ok"), 0), (result("error", exit_code=3), 3), (SEGFAULT, -signal.SIGSEGV),
+    (result("error", signal="SIGKILL"), -9),
+    (result("error", error={"name": "ValueError", "value": "", "traceback": ""}), 1),
+    (result("error", error=dict(SYSTEM_EXIT, value="7")), 7),
+    (result("error", error=dict(SYSTEM_EXIT, value="None")), 0),
+    (result("error", error=dict(SYSTEM_EXIT, value="bye")), 1),
     (result("timeout", signal="SIGKILL"), 124), (result("memory", signal="SIGKILL"), 118), (result("cancelled"), 130),
     # It has caught the interrupt of its time limit and ended well: its time was over all the same.
     (result("timeout", error=SYSTEM_EXIT), 124), (result("output", exit_code=0), 121),
-    (result("error"), None),  # the interpreter was ended, and nobody has a status
+    (result("error"), None),  # the interpreter was ended, and its status is not known
 ])
 def test_annie_returns_what_was_seen(ended, code):
     answer = annie._answer(ended, [])
@@ -47,13 +52,16 @@ def test_no_module_is_silent_about_an_end_without_an_exception(ended):
     assert ended.verdict.message in dolphin._text(ended)
     assert [ended.verdict.message + "\n"] == [each["content"] for each in ironclaw._messages(VerdictEvent(1, ended))]
     told = agentcore._tool_result(ended)
-    assert not told.success and ended.verdict.message in told.error and told.metadata["exit_code"] is None and told.metadata["duration"] is None
-    outcome = policy._outcome(ended, {"trust": "t", "origin": "o", "network_mode": "none", "read_only": True, "guard": "on", "scrub": "on"}, [])
-    assert not outcome.success and outcome.message == ended.verdict.message and outcome.exit_code is None and outcome.usage == {}
+    assert not told.success and ended.verdict.message in told.error
+    assert told.metadata["exit_code"] is None and told.metadata["duration"] is None
+    settings = {"trust": "t", "origin": "o", "network_mode": "none", "read_only": True, "guard": "on", "scrub": "on"}
+    outcome = policy._outcome(ended, settings, [])
+    assert not outcome.success and outcome.message == ended.verdict.message
+    assert outcome.exit_code is None and outcome.usage == {}
 
 
 class Box:
-    """Runs nothing: says what it was told to say."""
+    """Runs nothing: returns the given results."""
 
     def __init__(self, shadow):
         self.shadow = shadow
@@ -77,7 +85,10 @@ def test_a_question_without_an_answer_proves_no_isolation(shadow, tmp_path):
         ironclaw.verify(Manager(Box(shadow), tmp_path))
 
 
-@pytest.mark.parametrize("shadow, held", [(result("error", exit_code=1, stdout=""), True), (result("ok", exit_code=0), False), (result("error", signal="SIGKILL", stdout=""), False)])
+@pytest.mark.parametrize("shadow, held", [
+    (result("error", exit_code=1, stdout=""), True), (result("ok", exit_code=0), False),
+    (result("error", signal="SIGKILL", stdout=""), False),
+])
 def test_the_proof_needs_a_status(shadow, held, tmp_path):
     checks = {check.name: check.held for check in ironclaw.verify(Manager(Box(shadow), tmp_path))}
     assert checks["cannot read /etc/shadow"] is held
@@ -93,7 +104,9 @@ def test_files_that_stay_are_told(tmp_path, monkeypatch):
     dolphin._remove(tmp_path / "not there")
 
 
-@pytest.mark.parametrize("status, error", [(200, None), (404, _backend.ImageNotFound), (500, _backend.DockerNotAvailable)])
+@pytest.mark.parametrize("status, error", [
+    (200, None), (404, _backend.ImageNotFound), (500, _backend.DockerNotAvailable),
+])
 def test_an_engine_that_does_not_say_has_no_image(status, error, monkeypatch):
     monkeypatch.setattr(_backend, "engine_socket", lambda: "/s")
     monkeypatch.setattr(_backend, "_ask", lambda path, method, target: (200 if target == "/_ping" else status, None))

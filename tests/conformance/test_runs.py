@@ -80,7 +80,8 @@ def test_nothing_is_left_when_it_is_killed(backend):
     assert backend.name == "runsc" or backend.processes_with(marker), "the marker finds nothing"
     process.kill()
     process.communicate()
-    assert wait_until(lambda: not backend.containers() and not backend.processes_with(marker), 10), "it goes on after the kill"
+    assert wait_until(lambda: not backend.containers() and not backend.processes_with(marker), 10), \
+        "it goes on after the kill"
 
 
 def test_events_come_in_order(backend):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command at a server that answers wrongly, or in part: what was not told is an error, and never "ok", "empty" or "not found"."""
+"""The command at a server that answers wrongly, or in part: a missing answer is an error, and never "ok", "empty" or
+"not found"."""
 import base64
 import json
 import os
@@ -12,12 +13,14 @@ from conftest import BINARY
 
 RUN, SESSION = "1" * 32, "2" * 32
 LOST = 116
-VERDICT = {"event": "verdict", "id": RUN, "verdict": {"kind": "ok", "message": "The program ended well."}, "exit_code": 0, "signal": None, "controls": [], "notes": []}
+VERDICT = {"event": "verdict", "id": RUN, "verdict": {"kind": "ok", "message": "The program ended well."},
+           "exit_code": 0, "signal": None, "controls": [], "notes": []}
 
 
 class Server:
-    """answers: by method and path (without the query). An object; (status, object); a list: a stream of these events, which goes on unless the last one is
-    a verdict, and breaks there with {"event": "cut"}; None: the connection is closed without an answer. A function is called with the request's body first."""
+    """answers: by method and path (without the query). An object; (status, object); a list: a stream of these events,
+    which goes on unless the last one is a verdict, and breaks there with {"event": "cut"}; None: the connection is
+    closed without an answer. A function is called with the request's body first."""
 
     def __init__(self, directory, answers):
         self.path, self.answers, self.requests = str(directory / "s"), answers, []
@@ -73,11 +76,14 @@ class Server:
         if isinstance(answer, list):
             body = b"".join(json.dumps(each).encode() + b"\n" for each in answer)
             last = b"0\r\n\r\n" if answer[-1]["event"] in ("verdict", "error") else b""
-            return (f"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nGlovebox-Run: {RUN}\r\nTransfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n".encode()
-                    + body + b"\r\n" + last)
+            head = (f"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nGlovebox-Run: {RUN}\r\n"
+                    f"Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n")
+            return head.encode() + body + b"\r\n" + last
         status, o = answer if isinstance(answer, tuple) else (200, answer)
         body = json.dumps(o).encode()
-        return f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        head = (f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n")
+        return head.encode() + body
 
 
 def events(*rows):
@@ -95,7 +101,8 @@ STARTED = {"event": "started", "t_usec": 0}
 def ask(tmp_path):
     def call(answers, *argv, stdin=subprocess.DEVNULL):
         with Server(tmp_path, answers) as server:
-            done = subprocess.run([str(BINARY), *argv], stdin=stdin, capture_output=True, timeout=30, env={**os.environ, "GLOVEBOX_SERVER": f"unix:{server.path}"})
+            done = subprocess.run([str(BINARY), *argv], stdin=stdin, capture_output=True, timeout=30,
+                                  env={**os.environ, "GLOVEBOX_SERVER": f"unix:{server.path}"})
             done.requests = server.requests
         return done
     return call
@@ -116,7 +123,10 @@ def test_events_that_are_missing(ask):
     assert done.returncode == LOST and b"events 2 to 2 of the run are missing" in done.stderr, done
 
 
-@pytest.mark.parametrize("row", [{"event": "stdout", "t_usec": 1, "offset": 0}, {"event": "stdout", "t_usec": 1, "offset": 0, "data_base64": "!"}])
+@pytest.mark.parametrize("row", [
+    {"event": "stdout", "t_usec": 1, "offset": 0},
+    {"event": "stdout", "t_usec": 1, "offset": 0, "data_base64": "!"},
+])
 def test_output_that_cannot_be_read(ask, row):
     done = ask(stream_of(STARTED, row, VERDICT), "run", "-c", "")
     assert done.returncode == LOST and b"cannot be read" in done.stderr, done
@@ -133,7 +143,8 @@ def test_bytes_are_output_as_well(ask):
 
 @pytest.mark.parametrize("result", [None, "text", []])
 def test_a_result_that_is_not_there(ask, result):
-    answers = {**stream_of(STARTED, VERDICT), ("GET", f"/v1/runs/{RUN}"): {"id": RUN, "state": "ended", "result": result}}
+    answers = {**stream_of(STARTED, VERDICT),
+               ("GET", f"/v1/runs/{RUN}"): {"id": RUN, "state": "ended", "result": result}}
     done = ask(answers, "run", "--json", "-c", "")
     assert done.returncode == LOST and json.loads(done.stdout)["error"]["code"] == "lost", done
     answers["POST", f"/v1/sessions/{SESSION}/runs"] = answers["POST", "/v1/runs"]
@@ -141,12 +152,15 @@ def test_a_result_that_is_not_there(ask, result):
     assert done.returncode == LOST and json.loads(done.stdout)["error"]["code"] == "lost", done
 
 
-@pytest.mark.parametrize("answer", [None, (500, {"error": {"code": "internal", "message": "m"}}), {}, {"accepted": "1"}])
+@pytest.mark.parametrize("answer", [
+    None, (500, {"error": {"code": "internal", "message": "m"}}), {}, {"accepted": "1"},
+])
 def test_standard_input_that_did_not_arrive(ask, answer):
     """The program would go on with a part of it."""
     read, write = os.pipe()
     os.write(write, b"part")
-    answers = {("POST", "/v1/runs"): events(STARTED), ("POST", f"/v1/runs/{RUN}/stdin"): answer, ("POST", f"/v1/runs/{RUN}/cancel"): (202, {})}
+    answers = {("POST", "/v1/runs"): events(STARTED), ("POST", f"/v1/runs/{RUN}/stdin"): answer,
+               ("POST", f"/v1/runs/{RUN}/cancel"): (202, {})}
     try:
         done = ask(answers, "run", "-c", "input()", stdin=read)
     finally:
@@ -167,8 +181,9 @@ def test_standard_input_that_nobody_reads_is_no_error(ask):
     def rest(body):
         assert refused.wait(20)
         return events(STARTED, VERDICT)
-    # The stream breaks behind its first event, and the rest comes when the input was refused.
-    answers = {("POST", "/v1/runs"): [*events(STARTED), {"event": "cut"}], ("POST", f"/v1/runs/{RUN}/stdin"): stdin, ("GET", f"/v1/runs/{RUN}/events"): rest}
+    # The stream breaks after its first event, and the rest comes when the input was refused.
+    answers = {("POST", "/v1/runs"): [*events(STARTED), {"event": "cut"}],
+               ("POST", f"/v1/runs/{RUN}/stdin"): stdin, ("GET", f"/v1/runs/{RUN}/events"): rest}
     try:
         done = ask(answers, "run", "-c", "", stdin=read)
     finally:
@@ -177,20 +192,25 @@ def test_standard_input_that_nobody_reads_is_no_error(ask):
     assert done.returncode == 0, done
 
 
-@pytest.mark.parametrize("page", [{}, {"events": [], "ended": False}, {"next": 0, "ended": True}, {"events": [], "next": 1}])
+@pytest.mark.parametrize("page", [
+    {}, {"events": [], "ended": False}, {"next": 0, "ended": True}, {"events": [], "next": 1},
+])
 def test_logs_of_which_a_part_is_missing(ask, page):
     done = ask({("GET", f"/v1/runs/{RUN}/events"): page}, "logs", RUN)
     assert done.returncode == LOST and b"no page of events" in done.stderr, done
 
 
-@pytest.mark.parametrize("answer", [{}, {"blocked": False}, {"blocked": False, "findings": None, "more": 0}, {"blocked": False, "findings": []}])
+@pytest.mark.parametrize("answer", [
+    {}, {"blocked": False}, {"blocked": False, "findings": None, "more": 0}, {"blocked": False, "findings": []},
+])
 def test_a_check_that_says_nothing_found_nothing_out(ask, answer):
     done = ask({("POST", "/v1/guard/check"): answer}, "guard", "check", "-c", "import os")
     assert done.returncode == LOST and b"does not say what was found" in done.stderr, done
 
 
 def test_a_check_that_found_nothing(ask):
-    assert ask({("POST", "/v1/guard/check"): {"blocked": False, "findings": [], "more": 0}}, "guard", "check", "-c", "import os").returncode == 0
+    answers = {("POST", "/v1/guard/check"): {"blocked": False, "findings": [], "more": 0}}
+    assert ask(answers, "guard", "check", "-c", "import os").returncode == 0
 
 
 def test_the_network_of_a_session_is_told_or_it_is_not_known(ask):
@@ -214,7 +234,8 @@ def test_a_name_that_could_not_be_looked_up_is_not_one_that_is_not_there(tmp_pat
     def call(script):
         (tmp_path / "getent").write_text("#!/bin/sh\n" + script)
         (tmp_path / "getent").chmod(0o755)
-        return subprocess.run([str(BINARY), "ps"], capture_output=True, timeout=60, env={**os.environ, "GLOVEBOX_SERVER": "http://name.test:1", "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+        environ = {**os.environ, "GLOVEBOX_SERVER": "http://name.test:1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        return subprocess.run([str(BINARY), "ps"], capture_output=True, timeout=60, env=environ)
     done = call("exit 2\n")
     assert done.returncode == 105 and b"there is no host" in done.stderr, done
     for script in ("exit 1\n", "kill -9 $$\n", "echo nonsense\n"):

@@ -369,7 +369,8 @@ def test_ctrl_c_in_vain(server):
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(30)"
     result, took = interrupt(server, code, server.environ)
     assert result.returncode == interrupt(server, code, COLD)[0].returncode and 1.5 < took < 20
-    twice = best_of(5, lambda: interrupt(server, code, server.environ, (signal.SIGINT, signal.SIGINT))[1], lambda took: took < 1.5)
+    twice = best_of(5, lambda: interrupt(server, code, server.environ, (signal.SIGINT, signal.SIGINT))[1],
+                    lambda took: took < 1.5)
     assert twice < 1.5
 
 

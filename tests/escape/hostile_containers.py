@@ -16,7 +16,8 @@ from hostile_engines import OWNER
 from session_fixtures import own_warden
 from sessions import BUILD, Refused, Session
 
-GRACE = 15.0  # seconds, of which a busy machine may take ten: from a limit to the verdict, with a container that has to be ended
+# Seconds from a limit to the verdict, with a container that has to be ended. A busy machine may take ten of them.
+GRACE = 15.0
 __all__ = ["containers", "engines", "own_warden"]
 
 

@@ -21,8 +21,8 @@ KILLER = "echo up; while :; do kill -9 -1 2>/dev/null; done"  # everybody in the
 
 
 def is_true(answer):
-    """Whether an answer about `exit 5` can be true while a neighbour kills everybody: the program ended by itself, or was
-    killed, or never began. Anything else was made up."""
+    """Whether an answer about `exit 5` can be true while a neighbour kills every process: the program ended by itself,
+    was killed, or never began. Any other answer was made up."""
     if answer.status != 200:
         return answer.json["error"]["code"] == "lost", answer.json
     result = answer.json["result"]
@@ -33,11 +33,13 @@ def is_true(answer):
 def test_programs_that_start_beside_a_killer_have_true_results():
     with Server() as server:
         path = "/v1/sessions/" + server.session(template=None)
-        killer = server.post(f"{path}/runs", {"language": "sh", "code": KILLER, "context": None, "timeout": 60, "detach": True}).expect(202).json
+        killer = server.post(f"{path}/runs", {"language": "sh", "code": KILLER, "context": None, "timeout": 60,
+                                              "detach": True}).expect(202).json
         wait_until(lambda: server.get(f"/v1/runs/{killer['id']}").json["state"] == "running", 20)
 
         def start_some(_):
-            return [is_true(server.post(f"{path}/runs", {"language": "sh", "code": "exit 5", "context": None})) for _ in range(25)]
+            return [is_true(server.post(f"{path}/runs", {"language": "sh", "code": "exit 5", "context": None}))
+                    for _ in range(25)]
 
         answers = [a for some in in_threads([lambda i=i: start_some(i) for i in range(4)]) for a in some]
         assert len(answers) == 100 and all(ok for ok, _ in answers), [seen for ok, seen in answers if not ok][:5]

@@ -70,8 +70,10 @@ def test_neighbours(internet, net_server, boxes, kind):
     assert answers(net_server.run(good, neighbour)["result"]) == [[200, "hello"]] * 10
     [proxy] = proxies(net_server.pid)
     before = descriptors(proxy)
-    run = net_server.post(f"/v1/sessions/{attacker}/runs", {"code": flood(kind), "detach": True, "timeout": 180}).expect(202).json["id"]
-    assert wait_until(lambda: net_server.get(f"/v1/sessions/{attacker}/files/full").status == 200 or net_server.get(f"/v1/runs/{run}").json["state"] == "ended", 70)
+    request = {"code": flood(kind), "detach": True, "timeout": 180}
+    run = net_server.post(f"/v1/sessions/{attacker}/runs", request).expect(202).json["id"]
+    assert wait_until(lambda: net_server.get(f"/v1/sessions/{attacker}/files/full").status == 200
+                      or net_server.get(f"/v1/runs/{run}").json["state"] == "ended", 70)
     assert answers(net_server.run(good, neighbour)["result"]) == [[200, "hello"]] * 10
     assert descriptors(proxy) <= before + 2 * 64 + 200, descriptors(proxy)  # pipes of tunnels are the rest
     state = net_server.get(f"/v1/sessions/{attacker}/network").expect(200).json

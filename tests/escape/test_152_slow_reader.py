@@ -86,7 +86,8 @@ def test_slow_reader(sessions, witness, what):
 
 
 def test_deadline_without_a_reader(warm_sessions, warm_witness):
-    """The reader stands still: the code is ended all the same, two and a half seconds after its time on an idle machine."""
+    """The reader stands still: the code is ended all the same, on an idle machine two and a half seconds after its
+    time."""
     warden = own_warden_process()
     context = warm_sessions.context({"timeout": "200ms"})
     good(context, "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")

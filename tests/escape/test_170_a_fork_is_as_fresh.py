@@ -83,5 +83,6 @@ def test_diff_sees_something(warm_sessions):
     context = warm_sessions.context()
     good(context, "import os, signal, resource\nos.umask(0o77)\nos.nice(3)\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)\nsignal.alarm(100)\nresource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\nos.chdir('/tmp')")
     seen = json.loads(good(context, LOOK).out)
-    assert (seen["status Umask"], seen["nice"], seen["handler 10"], seen["limit 7"], seen["cwd"]) == ("0077", str(min(os.nice(0) + 3, 19)), "1", "(100, 100)", "/tmp"), seen
+    assert ((seen["status Umask"], seen["nice"], seen["handler 10"], seen["limit 7"], seen["cwd"])
+            == ("0077", str(min(os.nice(0) + 3, 19)), "1", "(100, 100)", "/tmp")), seen
     assert seen["timer 0"] != "(0.0, 0.0)"

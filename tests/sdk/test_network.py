@@ -53,7 +53,8 @@ def test_objects_of_the_api():
                                     "used": {"requests": 2, "denied": 1, "bytes_up": 3, "bytes_down": 4}, "open": 1, "cut": None, "hosts": [row]})
     assert info.limits == NetworkBudget(5, 0, 7) and info.used.requests == 2 and info.used.hosts == info.hosts and info.open == 1 and info.cut is None and info.raw["mode"] == "allowlist"
     for empty in ({}, {"rules": 1, "hosts": {}, "used": [], "limits": "x", "open": "y", "mode": 3}):
-        unknown = NetworkInfo("", limits=NetworkBudget(None, None, None), used=NetworkUse(None, None, None, None), open=None)
+        unknown = NetworkInfo("", limits=NetworkBudget(None, None, None), used=NetworkUse(None, None, None, None),
+                              open=None)
         assert NetworkInfo.from_object(empty) == unknown
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is not known is None or an error: never 0, never empty, never "ok". None of this needs a box: a server that answers what the test wants is enough."""
+"""A value that is not known is None or an error: never 0, never empty, never "ok". None of this needs a box: a server
+with made-up answers is enough."""
 import json
 import os
 import shutil
@@ -17,13 +18,17 @@ from glovebox.network import NetworkInfo, NetworkUse
 from glovebox.records import FileEntry, SessionInfo
 
 #: As the journal writes it for a run that was in progress when the server died.
-LOST = {"id": "0" * 32, "verdict": {"kind": "lost", "message": "The server died while this ran; its outcome is not known.", "limit": None, "peak": None, "unit": None},
-        "exit_code": None, "signal": None, "phase": None, "duration_ms": None, "cpu_ms": None, "setup_ms": None, "truncated": None, "peaks": None, "limits": None,
-        "backend": None, "controls": None, "stdout": "a\n", "stderr": "", "notes": [], "context": "1", "state": {"kept": False, "restarted": None}}
+LOST = {"id": "0" * 32,
+        "verdict": {"kind": "lost", "message": "The server died while this ran; its outcome is not known.",
+                    "limit": None, "peak": None, "unit": None},
+        "exit_code": None, "signal": None, "phase": None, "duration_ms": None, "cpu_ms": None, "setup_ms": None,
+        "truncated": None, "peaks": None, "limits": None, "backend": None, "controls": None, "stdout": "a\n",
+        "stderr": "", "notes": [], "context": "1", "state": {"kept": False, "restarted": None}}
 
 
 class Server:
-    """Answers every request with the next of these objects, and the last of them again and again; "cut": with nothing at all."""
+    """Answers each request with the next of these objects, and repeats the last one; "cut": closes the connection
+    without an answer."""
 
     def __init__(self, *answers):
         self.answers, self.requests = list(answers), []
@@ -62,7 +67,8 @@ class Server:
                 if answer == "cut":
                     continue
                 body = json.dumps(answer).encode()
-                connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                                   b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
 
 def test_a_lost_run_has_no_numbers():
@@ -71,14 +77,17 @@ def test_a_lost_run_has_no_numbers():
     for name in ("exit_code", "signal", "duration", "cpu_time", "truncated", "state_restarted"):
         assert getattr(result, name) is None, name
     assert result.state_kept is False
-    assert all(value is None for value in vars(result.peak).values()) and all(value is None for value in vars(result.limits).values())
+    assert all(value is None for value in vars(result.peak).values())
+    assert all(value is None for value in vars(result.limits).values())
     with pytest.raises(glovebox.LostVerdict):
         result.raise_for_verdict()
 
 
 def test_a_measured_zero_stays_zero():
-    result = glovebox.Result({"verdict": {"kind": "ok"}, "duration_ms": 0.0, "truncated": False, "peaks": {"memory_bytes": 0}, "limits": {"cpu_time_usec": 0}})
-    assert (result.duration, result.truncated, result.peak.memory_bytes, result.limits.cpu_time_usec) == (0.0, False, 0, 0)
+    result = glovebox.Result({"verdict": {"kind": "ok"}, "duration_ms": 0.0, "truncated": False,
+                              "peaks": {"memory_bytes": 0}, "limits": {"cpu_time_usec": 0}})
+    assert (result.duration, result.truncated) == (0.0, False)
+    assert (result.peak.memory_bytes, result.limits.cpu_time_usec) == (0, 0)
     assert result.peak.pids is None
 
 
@@ -92,7 +101,9 @@ def test_output_that_cannot_be_read_is_an_error():
         glovebox.Result({"stdout": "\ufffd", "stdout_base64": "!"}).stdout_bytes
 
 
-@pytest.mark.parametrize("event", [{"offset": 0}, {"offset": 0, "data_base64": None}, {"offset": 0, "data_base64": "!"}, {"data": "a"}])
+@pytest.mark.parametrize("event", [
+    {"offset": 0}, {"offset": 0, "data_base64": None}, {"offset": 0, "data_base64": "!"}, {"data": "a"},
+])
 def test_an_event_without_its_output_is_an_error(event):
     with pytest.raises(glovebox.ProtocolError):
         Collector().feed({"seq": 0, "event": "stdout", "t_usec": 0, **event})
@@ -103,7 +114,7 @@ def test_output_that_is_missing_between_two_events_is_told():
     collector.feed({"seq": 0, "event": "stdout", "t_usec": 0, "offset": 0, "data": "ab"})
     with pytest.raises(glovebox.LostError, match="3 bytes of stdout"):
         collector.feed({"seq": 1, "event": "stdout", "t_usec": 0, "offset": 5, "data": "f"})
-    later = Collector(from_seq=7)  # who begins later does not know what was before
+    later = Collector(from_seq=7)  # one that begins later does not know the earlier output
     later.feed({"seq": 7, "event": "stdout", "t_usec": 0, "offset": 5, "data": "f"})
     with pytest.raises(glovebox.LostError):
         later.feed({"seq": 8, "event": "stdout", "t_usec": 0, "offset": 5, "data": "f"})
@@ -119,11 +130,13 @@ def test_counts_that_are_not_told_are_none():
 
 
 @pytest.mark.parametrize("ask", [
-    lambda client: client.check("import os"), lambda client: client.sessions(), lambda client: client.runs(), lambda client: client.audit(),
-    lambda client: client.templates(), lambda client: client.languages(), lambda client: client.doctor(), lambda client: client.stats(),
+    lambda client: client.check("import os"), lambda client: client.sessions(), lambda client: client.runs(),
+    lambda client: client.audit(), lambda client: client.templates(), lambda client: client.languages(),
+    lambda client: client.doctor(), lambda client: client.stats(),
     lambda client: client.attach("0" * 32).files.list(), lambda client: client.attach("0" * 32).contexts(),
     lambda client: client.attach("0" * 32).files.exists("a"),
-], ids=["check", "sessions", "runs", "audit", "templates", "languages", "doctor", "stats", "files", "contexts", "exists"])
+], ids=["check", "sessions", "runs", "audit", "templates", "languages", "doctor", "stats", "files", "contexts",
+        "exists"])
 def test_an_answer_without_its_list_is_not_an_empty_one(ask):
     with Server({"blocked": False, "id": "0" * 32}) as server, glovebox.Client(server.address) as client:
         with pytest.raises(glovebox.ProtocolError):
@@ -142,13 +155,15 @@ def test_standard_input_of_which_nothing_is_told():
 
 
 def test_a_result_that_is_not_there_is_lost():
-    with Server({"id": "0" * 32, "state": "ended", "result": None}) as server, glovebox.Client(server.address) as client:
+    ended = {"id": "0" * 32, "state": "ended", "result": None}
+    with Server(ended) as server, glovebox.Client(server.address) as client:
         with pytest.raises(glovebox.LostError):
             client.run("1")
 
 
 def test_a_session_that_may_still_live_is_not_deleted():
-    with Server({"id": "0" * 32, "state": "ready"}, "cut") as server, glovebox.Client(server.address, retry_for=0) as client:
+    ready = {"id": "0" * 32, "state": "ready"}
+    with Server(ready, "cut") as server, glovebox.Client(server.address, retry_for=0) as client:
         box = client.attach("0" * 32)
         box.info()
         with pytest.raises(glovebox.ConnectionFailed):
@@ -156,6 +171,7 @@ def test_a_session_that_may_still_live_is_not_deleted():
 
 
 def test_a_model_is_told_how_a_run_without_an_exception_ended():
-    killed = glovebox.Result({"verdict": {"kind": "error", "message": "The program was ended by SIGSEGV."}, "stdout": "", "stderr": "", "error": None, "state": {"kept": False}})
+    killed = glovebox.Result({"verdict": {"kind": "error", "message": "The program was ended by SIGSEGV."},
+                              "stdout": "", "stderr": "", "error": None, "state": {"kept": False}})
     assert "SIGSEGV" in text_of(killed) and "variables of earlier calls are gone" in text_of(killed)
     assert "variables" not in text_of(glovebox.Result({"verdict": {"kind": "ok"}, "stdout": "a", "state": {}}))

@@ -390,8 +390,10 @@ static void test_a_window_of_single_bytes_has_room(void **state)
 
 static void test_ends_that_are_none(void **state)
 {
-        static const struct wire_end rows[] = {{.ending = {ENDING_EXIT, 256}}, {.ending = {ENDING_EXIT, UINT32_MAX}}, {.ending = {ENDING_NOT_SEEN, 3}},
-                                               {.ending = {ENDING_SIGNAL, 0}}, {.ending = {ENDING_SIGNAL, 65}}, {.ending = {3, 0}}};
+        static const struct wire_end rows[] = {
+                {.ending = {ENDING_EXIT, 256}}, {.ending = {ENDING_EXIT, UINT32_MAX}}, {.ending = {ENDING_NOT_SEEN, 3}},
+                {.ending = {ENDING_SIGNAL, 0}}, {.ending = {ENDING_SIGNAL, 65}},       {.ending = {3, 0}},
+        };
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 struct box_event event;
@@ -404,7 +406,8 @@ static void test_ends_that_are_none(void **state)
                 uint32_t number = start(&s, f, false, -1);
                 say(f, WIRE_ENDED, number, 0, 0, &rows[i], sizeof(rows[i]));
                 if (next_event(&s, &event, &err) == 0)
-                        fail_msg("an ending of kind %u with value %u was taken", rows[i].ending.kind, rows[i].ending.value);
+                        fail_msg("an ending of kind %u with value %u was taken", rows[i].ending.kind,
+                                 rows[i].ending.value);
                 assert_non_null(strstr(err.message, "an end that is none"));
                 finish(&s);
                 tear_down(&fresh);

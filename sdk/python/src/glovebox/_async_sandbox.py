@@ -145,7 +145,8 @@ class AsyncSandbox:
                 await self.client.close()
 
     async def delete(self) -> None:
-        """Ends the session and all in it, also one that was attached. When the server cannot be reached that is an error: whether it has ended is not known."""
+        """Ends the session and everything in it, also one that was attached. Raises an error when the server cannot be
+        reached: whether the session has ended is then not known."""
         await self.opened()
         try:
             await self._delete()

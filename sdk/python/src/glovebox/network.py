@@ -76,7 +76,8 @@ def _hosts(source: Any) -> List[NetworkHost]:
 
 @dataclass(frozen=True)
 class NetworkUse:
-    """What a run has sent where. cut: the budget that ended its connections ("bytes", "requests"); None: none. A number that is None is not known."""
+    """The traffic of a run, by host. cut: the budget that ended its connections ("bytes", "requests"); None: none. A
+    number that is None is not known."""
 
     requests: Optional[int] = 0
     denied: Optional[int] = 0

@@ -159,7 +159,8 @@ class FileEntry:
     def from_object(cls, o: Json) -> "FileEntry":
         mode = o.get("mode")
         return cls(name=_text(o, "name"), type=_text(o, "type"), size=_count(o, "size"),
-                   mode=int(mode, 8) if isinstance(mode, str) else _count(o, "mode"), modified_at=parse_time(o.get("modified_at")), raw=o)
+                   mode=int(mode, 8) if isinstance(mode, str) else _count(o, "mode"),
+                   modified_at=parse_time(o.get("modified_at")), raw=o)
 
     @property
     def name_bytes(self) -> bytes:

@@ -358,7 +358,8 @@ class Result:
 
     @property
     def state_kept(self) -> Optional[bool]:
-        """Whether the interpreter lives on with its variables; None for a program of its own, and when that is not known."""
+        """Whether the interpreter lives on with its variables; None for a program of its own, and when it is not
+        known."""
         return _flag(self.raw.get("state"), "kept")
 
     @property

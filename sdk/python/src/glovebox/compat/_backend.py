@@ -170,7 +170,8 @@ def check_engine(image: Optional[str], template: Optional[str] = None) -> None:
     if status == 404:
         raise _image_not_found(image, template)
     if status != 200:
-        raise DockerNotAvailable(f"the Docker Engine at {path} does not say whether it has the image {image}: it answers {status}", hint="docker info tells more")
+        raise DockerNotAvailable(f"the Docker Engine at {path} does not say whether it has the image {image}: "
+                                 f"it answers {status}", hint="docker info tells more")
 
 
 def remove_prepared_images() -> int:

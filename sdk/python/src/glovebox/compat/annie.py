@@ -43,8 +43,9 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
                    allow: Optional[Sequence[Rule]] = None) -> Dict[str, Any]:
     """Runs Python and returns {"stdout", "stderr", "returncode"}, with "image_base64" (a PNG) when a plot was drawn.
 
-    returncode: the exit status; -N after signal N, as in subprocess; 1 after an exception; for a run that glovebox ended the status that `glovebox run`
-    has for it (124: timeout); None when there is none of these. A run whose outcome is not known raises LostVerdict: it may have run in part.
+    returncode: the exit status; -N after signal N, as in subprocess; 1 after an exception; for a run that glovebox
+    ended, the status that `glovebox run` has for it (124: timeout); None when there is none of these. A run whose
+    outcome is not known raises LostVerdict: it may have run in part.
 
     project: a directory that the code can read at /project, without its credential files. network: "none"; "whitelist" for the hosts that
     dependencies come from; "host" for everything that the host can reach. allow: rules of hosts that it may reach, instead.

@@ -185,7 +185,8 @@ def _messages(event: Any) -> Iterator[Dict[str, Any]]:
         yield from _value_messages(event)
     elif isinstance(event, ExceptionEvent):
         yield _console(event.error.traceback)
-    elif isinstance(event, VerdictEvent) and not event.verdict.ok and (event.result.error is None or event.verdict.kind != "error"):
+    elif (isinstance(event, VerdictEvent) and not event.verdict.ok
+          and (event.result.error is None or event.verdict.kind != "error")):
         yield _console(event.verdict.message + "\n")
 
 
@@ -218,8 +219,9 @@ class Check(NamedTuple):
 
 
 def verify(manager: Optional[SandboxManager] = None) -> List[Check]:
-    """Proves the isolation of the box: who runs there, what it sees, and that its files reach the caller. A question that did not get its answer (a run
-    that was lost or took too long) proves nothing: it raises VerdictError."""
+    """Proves the isolation of the box: the user that the code runs as, the files it can see, and that its files reach
+    the caller. A question without an answer (a run that was lost or took too long) proves nothing: it raises
+    VerdictError."""
     manager = manager or SandboxManager.default()
     box, mark = manager.get_or_create_container(), f"verify-{secrets.token_hex(8)}"
 
