@@ -147,7 +147,7 @@ struct backend_sweep {
 
 struct backend {
         const char *name;
-        /* A program that is ended for the session's memory takes all other programs of the session with it. */
+        /* When the kernel has killed a task for the session's memory, all programs of the session are ended. */
         bool memory_ends_all;
         /* For a service, before any thread and before anything else is asked of the backend: makes itself room where its manager has put it. NULL: no need. */
         void (*settle)(void);

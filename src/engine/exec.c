@@ -401,7 +401,7 @@ static void note_memory_end(struct session *s, uint64_t kills)
         uint64_t known = atomic_load(&s->memory_kills);
 
         while (known < kills && !atomic_compare_exchange_weak(&s->memory_kills, &known, kills))
-                ; /* another program of the session may have ended for the same */
+                ; /* another program of the session may have reported the same kills */
 }
 
 static void take_program_event(struct exec *x)
@@ -426,7 +426,7 @@ static void take_program_event(struct exec *x)
         if (x->channel && x->channel->broken == claims_no_memory)
                 note_lost(x, verdict_no_memory);
         judge_end(x, &event.end);
-        if (event.end.stop == BOX_STOP_MEMORY && x->session->backend->memory_ends_all)
+        if (x->session->backend->memory_ends_all)
                 note_memory_end(x->session, event.end.oom_kills);
         exec_take_end(x, &event.end);
 }

@@ -46,6 +46,7 @@ struct exec {
         uint64_t lost_usec;   /* when a kill was in vain */
         uint64_t closed_usec; /* when the channel was closed, which an exit explains */
         uint64_t began_usec;  /* when a script was handed over */
+        unsigned blind;       /* looks at processor time that failed, one after the other */
         uint64_t sample_usec; /* the next look at processor time and disk */
         bool stopped;         /* the backend was told to end the program */
         bool suspected;       /* for a closed channel: if it has not ended by itself, it broke a rule */

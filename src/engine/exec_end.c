@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/timerfd.h>
 
+#define BLIND_LOOKS_MAX 40 /* two seconds */
 #define PAGE_BYTES 4096ULL /* what a file takes in a tmpfs */
 
 static int check_timeout(struct exec *x, gb_error *err)
@@ -106,8 +107,9 @@ static enum stop_reason sample_cpu(struct exec *x)
                 return STOP_NONE;
         int r = s->backend->session_usage(s->box, &now, NULL);
         pthread_mutex_unlock(&s->backend_lock);
-        if (r < 0)
-                return STOP_LOST; /* a limit that cannot be looked at is not kept */
+        x->blind = r < 0 ? x->blind + 1 : 0;
+        if (r < 0) /* the backend may be about to report the end; but a limit that cannot be looked at is not kept */
+                return x->blind < BLIND_LOOKS_MAX ? STOP_NONE : STOP_LOST;
         return grown(now.cpu_usec, x->before.cpu_usec) > limit ? STOP_CPU : STOP_NONE;
 }
 

@@ -376,8 +376,10 @@ static void end_for_memory(struct program *p, void *data)
 
 void program_end_for_memory(struct box *b)
 {
-        b->oom_kills_known = b->report.stats.oom_kills;
+        uint64_t kills = b->report.stats.oom_kills;
+
         program_for_each(b, end_for_memory, NULL);
+        b->oom_kills_known = MAX(b->oom_kills_known, kills); /* not before: the kernel may have killed one of these, and its report says so */
 }
 
 static void count(struct program *p, void *data)

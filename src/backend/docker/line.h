@@ -111,6 +111,7 @@ struct line {
         struct wire_hello hello;
         struct wire_usage usage; /* the last values; known: those that were ever read */
         bool usage_is_old;       /* of the places: the agent could not read it the last time */
+        bool usage_came;   /* the agent has answered a look */
         uint32_t tasks_peak;     /* the largest number that the agent has reported */
         struct backend_program *programs[WIRE_PROGRAMS_MAX + 1];
         uint32_t next_number;

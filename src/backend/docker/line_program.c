@@ -18,6 +18,7 @@
 #define QUEUE_MAX (32 * WIRE_WINDOW) /* the windows of three streams, and a head for each byte: single bytes may come from them in turn */
 #define LOOK_AGAIN_USEC 500000ULL /* numbers older than this are asked for again when somebody reads them */
 #define SETTLE_USEC 1000000ULL
+#define FIRST_USAGE_USEC 2000000ULL
 
 void line_program_free(struct backend_program *p)
 {
@@ -334,7 +335,9 @@ void line_keep_usage(struct line *l, const struct wire_usage *usage)
                 now.known |= l->usage.known & WIRE_USAGE_DISK;
         }
         l->usage = now;
+        l->usage_came = true;
         l->tasks_peak = MAX(l->tasks_peak, now.tasks);
+        pthread_cond_broadcast(&l->changed);
 }
 
 void line_usage(struct line *l, struct line_usage *ret)
@@ -342,6 +345,9 @@ void line_usage(struct line *l, struct line_usage *ret)
         uint64_t now = monotonic_usec();
 
         pthread_mutex_lock(&l->lock);
+        /* The first look was asked for with the session's beginning: its answer is on its way. */
+        while (!l->usage_came && l->has_thread && !l->lost && line_wait_change(l, now + FIRST_USAGE_USEC))
+                ;
         *ret = (struct line_usage){.seen = l->usage, .disk_is_old = l->usage_is_old, .tasks_peak = l->tasks_peak};
         bool old = now - l->looked_usec > LOOK_AGAIN_USEC && !l->lost && l->has_thread;
         if (old)

@@ -632,7 +632,7 @@ int program_native_next_event(struct backend_program *p, struct box_event *ret, 
         ret->kind = BOX_EVENT_ENDED;
         ret->t_usec = event.t_usec;
         warden_fill_end(&ret->end, &event.report);
-        if (ret->end.stop == BOX_STOP_MEMORY)
+        if (ret->end.oom_kills > 0)
                 drop_first(p->session); /* it is ended as well, and that is nothing that a later run did */
         return 0;
 }
