@@ -640,6 +640,7 @@ def main():
     LOGS.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for commands in the background
     before = isolation.box_files(isolation.SHARED_PLACES)
     runner = Runner(select(options.words), options.jobs)
     try:
