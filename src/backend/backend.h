@@ -51,6 +51,7 @@ struct box_end {
         uint64_t oom_kills, pids_refused;
         /* whether they were observed; of a program in a session: session_usage() says */
         bool cpu_known, memory_known, pids_known;
+        bool kills_known; /* oom_kills: a cgroup counts them */
 };
 
 struct box_event {

@@ -164,7 +164,7 @@ static void take_counters(struct exec *x, const struct box_usage *now)
         f->oom_kills = grown(now->oom_kills, x->before.oom_kills);
         f->pids_refused = grown(now->pids_refused, x->before.pids_refused);
         f->known.cpu = now->cpu_known && x->before.cpu_known;
-        f->known.memory = now->memory_known;
+        f->known.memory = f->known.kills = now->memory_known;
         f->known.pids = now->pids_known;
 }
 

@@ -201,7 +201,7 @@ static void test_unknown_amounts(void **state)
         verdict_decide(&hidden, &policy, &v);
         assert_non_null(strstr(v.message, "the host could not measure what was written (Too many open files)"));
         struct run_facts killed = {KILLED(SIGKILL)};
-        killed.known.memory = false;
+        killed.known.kills = false;
         verdict_decide(&killed, &policy, &v);
         assert_null(strstr(v.message, "not by a limit"));
 }

@@ -348,7 +348,7 @@ static void tell_claimed_error(const struct run_facts *f, struct verdict *v)
 }
 
 /* The meaning of a signal for the program's author. */
-static const char *signal_meaning(int signal, bool memory_known)
+static const char *signal_meaning(int signal, bool kills_known)
 {
         switch (signal) {
         case SIGSEGV:
@@ -364,7 +364,7 @@ static const char *signal_meaning(int signal, bool memory_known)
         case SIGTRAP:
                 return "trap, often a check of the compiler or runtime that failed";
         case SIGKILL:
-                return memory_known ? "killed from inside, not by a limit"
+                return kills_known ? "killed from inside, not by a limit"
                                     : "killed from inside or by the host, which counts no memory here";
         case SIGPIPE:
                 return "it wrote to a pipe nobody reads";
@@ -392,7 +392,7 @@ static void tell_error(const struct run_facts *f, const struct policy *p, struct
         int signal = ending_signal(&f->ending);
         if (signal > 0) {
                 char name[SIGNAL_NAME_MAX];
-                const char *meaning = signal_meaning(signal, f->known.memory);
+                const char *meaning = signal_meaning(signal, f->known.kills);
                 say(v, "%s was ended by %s%s%s%s%s.", who, signal_name(signal, name), meaning ? " (" : "",
                     meaning ? meaning : "", meaning ? ")" : "", hint);
         } else {

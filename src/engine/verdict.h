@@ -37,8 +37,9 @@ enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_CPU, STOP_DISK, STOP_OUTPUT, ST
 /* Which amounts of a run were observed. Nothing is known about the others, whatever the number says. */
 struct known_amounts {
         bool wall, cpu, memory, pids, disk;
+        bool kills; /* for memory, which only a cgroup counts */
 };
-#define ALL_KNOWN ((struct known_amounts){true, true, true, true, true})
+#define ALL_KNOWN ((struct known_amounts){true, true, true, true, true, true})
 
 /* What the kernel said about a run. */
 struct run_facts {

@@ -384,6 +384,7 @@ static void sample_cgroup(struct box *b)
                 return;
         now.pids_peak = MAX(now.pids_peak, now.pids);
         now.pids_peak = MAX(now.pids_peak, kept->pids_peak);
+        b->report.memory_counted = b->report.memory_counted || now.memory_peak_bytes > 0;
         now.memory_peak_bytes = MAX(now.memory_peak_bytes, kept->memory_peak_bytes);
         if (!child_exists(&b->setup) && now.pids > 1)
                 b->tasks_seen = MAX(b->tasks_seen, now.pids - 1);

@@ -195,7 +195,7 @@ struct box_report {
         uint32_t compiling;
         uint32_t disk_full;
         uint32_t disk_hidden; /* ended for disk: what processes hold open could not be counted */
-        uint32_t reserved;
+        uint32_t memory_counted; /* by a cgroup, and with it the kills for memory */
         uint32_t pids_full; /* where no cgroup counts: as many processes as allowed at the end */
         uint64_t wall_usec;
         uint64_t disk_peak_bytes, inodes_peak;

@@ -150,6 +150,7 @@ void warden_fill_end(struct box_end *end, const struct box_report *report)
                 /* A program that ran has used some of each: an amount that is still 0 was not counted. */
                 .cpu_known = report->stats.cpu_usec > 0,
                 .memory_known = report->stats.memory_peak_bytes > 0,
+                .kills_known = report->memory_counted,
                 .pids_known = report->stats.pids_peak > 0,
         };
 }
