@@ -48,6 +48,12 @@ static inline int ending_signal(const struct ending *e)
         return e->kind == ENDING_SIGNAL ? (int)e->value : 0;
 }
 
+/* Whether a SIGKILL of ours can have been the reason. Any other end came before it. */
+static inline bool ending_may_be_kill(const struct ending *e)
+{
+        return !ending_is_seen(e) || ending_signal(e) == SIGKILL;
+}
+
 /* For one that another process has sent: whether a kernel can report it. */
 static inline bool ending_is_possible(const struct ending *e)
 {

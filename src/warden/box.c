@@ -272,6 +272,8 @@ static void reap_program(struct box *b)
         if (b->started_usec == 0)
                 return; /* it never became the program */
         b->report.ending = ending;
+        if (!ending_may_be_kill(&ending))
+                b->report.stop = WARDEN_STOP_NONE;
         if (!ending_is_seen(&ending) && !b->failed) {
                 error_set(&b->error, GB_E_LOST, ECHILD, "the program's end was not seen");
                 b->failed = true;

@@ -350,6 +350,8 @@ static void report_end(struct program *p, const struct ending *ending)
             ending_signal(ending) == SIGKILL)
                 p->stop = WARDEN_STOP_MEMORY;
         event.report = b->report;
+        if (!ending_may_be_kill(ending))
+                p->stop = WARDEN_STOP_NONE;
         event.report.ending = *ending;
         event.report.stop = p->stop;
         event.report.compiling = p->compiling;

@@ -218,7 +218,7 @@ static void fill_end(const struct backend_program *p, struct box_end *ret)
         uint64_t ours = p->stop == BOX_STOP_TIMEOUT ? p->stop_usec - p->started_usec : 0, wall = MAX(e->wall_usec, ours);
 
         /* The agent ends programs by SIGKILL: one with another end had ended by itself when it was told to stop. */
-        bool late = ending_is_seen(&e->ending) && ending_signal(&e->ending) != SIGKILL;
+        bool late = !ending_may_be_kill(&e->ending);
 
         *ret = (struct box_end){
                 .ending = e->ending, .stop = late ? BOX_STOP_NONE : p->stop, .compiling = e->compiling != 0,
