@@ -40,7 +40,9 @@ def test_memory(engines, attack_dir, scratch, runtime):
     result = box.run(MEMORY, memory="128m")
     assert result.verdict == "memory", result.explain()
     assert result.json["exit_code"] is None, result.explain()
-    assert 0 < result.json["peaks"]["memory_bytes"] <= 128 << 20, result.explain()
+    peak = result.json["peaks"]["memory_bytes"]
+    is_gone = peak is None and runtime == "runsc"  # the counters may have gone with the container
+    assert is_gone or 0 < peak <= 128 << 20, result.explain()
 
 
 def test_tasks_under_gvisor(engines, attack_dir, scratch):
