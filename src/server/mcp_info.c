@@ -69,7 +69,7 @@ static json_t *limits_to_json(struct live_session *s, const struct policy *p)
 {
         _cleanup_json_ json_t *list = json_array();
         struct box_usage usage = {0};
-        const bool known = session_sample(s->session, &usage, NULL) == 0;
+        const bool known = session_sample(s->session, &usage, NULL) == 0, disk_known = known && !usage.disk_unknown;
         int r = 0;
 
         pthread_mutex_lock(&s->lock);
@@ -77,8 +77,8 @@ static json_t *limits_to_json(struct live_session *s, const struct policy *p)
         pthread_mutex_unlock(&s->lock);
         const struct limit rows[] = {
                 {"memory", "bytes", (double)p->mem_limit_bytes, known && usage.memory_known ? (double)usage.memory_bytes : NOT_KNOWN},
-                {"disk", "bytes", (double)p->disk_limit_bytes, known ? (double)usage.disk_bytes : NOT_KNOWN},
-                {"inodes", "files and directories", (double)p->inode_limit, known ? (double)usage.inodes : NOT_KNOWN},
+                {"disk", "bytes", (double)p->disk_limit_bytes, disk_known ? (double)usage.disk_bytes : NOT_KNOWN},
+                {"inodes", "files and directories", (double)p->inode_limit, disk_known ? (double)usage.inodes : NOT_KNOWN},
                 {"pids", "processes and threads", (double)p->pids_limit, known && usage.pids_known ? (double)usage.pids : NOT_KNOWN},
                 {"timeout", "seconds of each run", seconds(p->timeout_usec), NOT_KNOWN},
                 {"output", "bytes of each run", (double)p->output_limit_bytes, NOT_KNOWN},

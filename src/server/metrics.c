@@ -118,7 +118,7 @@ void metrics_request(struct metrics *m, const struct route *route, int status, u
         observe(&r->took, took_usec);
 }
 
-void metrics_run(struct metrics *m, const char *verdict, uint64_t took_usec)
+void metrics_run(struct metrics *m, const char *verdict, const uint64_t *took_usec)
 {
         size_t i = 0;
 
@@ -127,8 +127,8 @@ void metrics_run(struct metrics *m, const char *verdict, uint64_t took_usec)
         while (i + 1 < ARRAY_SIZE(verdicts) && (!verdict || strcmp(verdicts[i], verdict) != 0))
                 i++;
         count(&m->runs[i], 1);
-        if (verdict)
-                observe(&m->run_took, took_usec);
+        if (verdict && took_usec)
+                observe(&m->run_took, *took_usec);
 }
 
 void metrics_finding(struct metrics *m, const char *action)

@@ -47,7 +47,7 @@ bool metrics_is_degraded(const struct metrics *m);
 void metrics_request(struct metrics *m, const struct route *route, int status, uint64_t took_usec);
 /* What was found in code, by action ("warn"). */
 void metrics_finding(struct metrics *m, const char *action);
-/* A run that has ended: the name of its verdict. NULL: nothing was run. */
-void metrics_run(struct metrics *m, const char *verdict, uint64_t took_usec);
+/* A run that has ended: the name of its verdict (NULL: nothing was run), and how long it took (NULL: not known). */
+void metrics_run(struct metrics *m, const char *verdict, const uint64_t *took_usec);
 
 #endif

@@ -277,7 +277,7 @@ static void end_lost(struct run_job *job, const gb_error *why)
         job->error.code = GB_E_LOST;
         job->status = why->errnum > 0 ? -why->errnum : -EINVAL;
         (void)write_end(job, &end, &err);
-        metrics_run(job->server->metrics, end.verdict, 0);
+        metrics_run(job->server->metrics, end.verdict, NULL);
 }
 
 /* Nothing was run. */
@@ -291,7 +291,7 @@ static void end_failed(struct run_job *job, const gb_error *why)
         job->status = why->errnum > 0 ? -why->errnum : -EINVAL;
         gb_error err = {0};
         (void)write_end(job, &end, &err);
-        metrics_run(job->server->metrics, NULL, 0);
+        metrics_run(job->server->metrics, NULL, NULL);
 }
 
 /* The result as the API has it. What is in events is not in the record. */
@@ -408,7 +408,7 @@ static void end_result(struct run_job *job, struct result *result)
         /* It was run: who is told to try again, and gets his key back, would run it twice. */
         if (job->status < 0 && job->error.code == GB_E_UNAVAILABLE)
                 job->error.code = GB_E_LOST;
-        metrics_run(job->server->metrics, end.verdict, result->facts.wall_usec);
+        metrics_run(job->server->metrics, end.verdict, result->facts.known.wall ? &result->facts.wall_usec : NULL);
         count_guard(job->server->metrics, result);
         if (job->status == 0 && job->keep_result)
                 job->result = TAKE_PTR(whole);

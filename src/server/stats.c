@@ -123,7 +123,7 @@ static json_t *number_or_null(bool known, uint64_t n)
 static json_t *sample_to_json(struct live_session *s, const char *run, const struct box_usage *u, const struct stats_last *now, const struct stats_last *before)
 {
         static const struct box_usage unknown;
-        bool read = u;
+        bool disk_known = u && !u->disk_unknown;
         const struct policy *p = s->policy;
         uint64_t usec = before ? grown(now->at_usec, before->at_usec) : 0;
         unsigned active;
@@ -146,8 +146,8 @@ static json_t *sample_to_json(struct live_session *s, const char *run, const str
                          "pids", "current", number_or_null(u->pids_known, u->pids),
                          "peak", number_or_null(u->pids_known, u->pids_peak),
                          "limit", json_number(p->pids_limit),
-                         "disk", "bytes", number_or_null(read, u->disk_bytes),
-                         "inodes", number_or_null(read, u->inodes), "limit_bytes", json_number(p->disk_limit_bytes),
+                         "disk", "bytes", number_or_null(disk_known, u->disk_bytes),
+                         "inodes", number_or_null(disk_known, u->inodes), "limit_bytes", json_number(p->disk_limit_bytes),
                          "limit_inodes", json_number(p->inode_limit),
                          "io", "read_bytes", number_or_null(u->io_known, u->io_read_bytes),
                          "write_bytes", number_or_null(u->io_known, u->io_write_bytes),
