@@ -180,7 +180,7 @@ def test_what_is_no_image_stays(own_box):
     store.path.chmod(0o700)
     for name in ("docs", "notes", "link"):
         for result in (store.call("rm", name, "--json"), store.bring(tar(entry("x", b"1")), name)):
-            assert result.error["code"] == "conflict" and "no image" in result.error["message"], result.explain()
+            assert result.error["code"] == "conflict" and "not an image" in result.error["message"], result.explain()
     assert (store.path / "docs" / "letter").read_text() == (store.path / "notes").read_text() == "mine" and (store.path / "link").is_symlink()
 
 

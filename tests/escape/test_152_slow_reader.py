@@ -89,7 +89,7 @@ def test_deadline_without_a_reader(warm_sessions, warm_witness):
     """The reader stands still: the code is ended all the same, on an idle machine two and a half seconds after its
     time."""
     warden = own_warden_process()
-    context = warm_sessions.context({"timeout": "200ms"})
+    context = warm_sessions.context({"timeout": "1s"})
     good(context, "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")
     before = processor_time(warden)
     began = time.monotonic()
