@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Far above what anybody uses up: seconds of processor time, and bytes of data. */
@@ -76,6 +78,7 @@ static int read_task(struct tree *t, const char *name)
 /* The kernel's PF_FORKNOEXEC: set by fork, cleared by exec before it closes descriptors, and readable until the process
  * is reaped. */
 #define FLAG_NOT_EXECUTED 0x40UL
+#define NAME_LOOKS_MAX 2000 /* a millisecond each */
 
 static int read_flags(int proc, pid_t pid, char name[static TASK_NAME_MAX], unsigned long *ret)
 {
@@ -103,20 +106,47 @@ static int read_flags(int proc, pid_t pid, char name[static TASK_NAME_MAX], unsi
         return 0;
 }
 
+static bool is_dead(pid_t pid)
+{
+        siginfo_t info = {0};
+
+        return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
+/* Where the kernel has no flags (gVisor) an exec is known by the name of the process, which it changes a moment after it
+ * has closed descriptors. So an old name says something only about a dead process. A program could take the old name
+ * again, if another program of its session reads that in the moment before the exec and passes it on; then it only
+ * makes its own run fail. */
+static int has_changed_name(int proc, pid_t pid, const char *name)
+{
+        const struct timespec pause = {.tv_nsec = 1000000};
+        char now[TASK_NAME_MAX];
+        unsigned long flags;
+
+        for (int i = 0; i < NAME_LOOKS_MAX; i++) {
+                bool dead = is_dead(pid); /* before the look: nothing changes after it */
+                int r = read_flags(proc, pid, now, &flags);
+                if (r < 0)
+                        return r;
+                if (strcmp(now, name) != 0 || dead)
+                        return strcmp(now, name) != 0;
+                (void)nanosleep(&pause, NULL);
+        }
+        return -ETIMEDOUT;
+}
+
 int tree_has_executed(int proc, pid_t pid, const char *name)
 {
         char own_name[TASK_NAME_MAX], now[TASK_NAME_MAX];
         unsigned long own, flags;
 
         int r = read_flags(proc, getpid(), own_name, &own);
-        if (r == 0)
-                r = read_flags(proc, pid, now, &flags);
         if (r < 0)
                 return r;
-        /* The caller has the flag, unless the kernel has no flags (gVisor). There an exec is known by the name of the
-         * process, which it changes. A program could take the old name again, if another program of its session reads
-         * that in the moment before the exec and passes it on; then it only makes its own run fail. */
-        return own & FLAG_NOT_EXECUTED ? !(flags & FLAG_NOT_EXECUTED) : strcmp(now, name) != 0;
+        if (!(own & FLAG_NOT_EXECUTED)) /* the caller has it, where there are flags */
+                return has_changed_name(proc, pid, name);
+        r = read_flags(proc, pid, now, &flags);
+        return r < 0 ? r : !(flags & FLAG_NOT_EXECUTED);
 }
 
 static int by_pid(const void *a, const void *b)
