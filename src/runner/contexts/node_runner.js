@@ -305,24 +305,15 @@ function drain(stream) {
 
 const INTERRUPTED = { error: { name: 'Interrupted', value: 'the run was interrupted', traceback: '' }, interrupted: true };
 
-async function execute(seq, code) {
-  let end;
-  const ended = new Promise((resolve) => { end = resolve; });
-  const own = { seq, count: 0, left: limits.bytes, over: false, end: (outcome) => { own.over = true; end(outcome); } };
-  run = own;
-  listen();
-  try {
-    evaluate(code, own.end);
-  } catch {
-    // In a turn of its own: an interrupt takes the promises that are settled just then with it.
-    setImmediate(own.end, INTERRUPTED);
-  }
-  let outcome = await ended;
-  // What was rejected and not awaited shows itself only after a turn.
-  run.end = (later) => { if (!outcome.error) outcome = later; };
-  await turn();
-  await drain(process.stdout);
-  await drain(process.stderr);
+// An interrupt can hit the code in the middle of a write. Node's stream then waits for the end of a write that nobody
+// makes any more, and keeps all later output to itself. What Node has given to the kernel's queue does end by itself.
+function repair(stream) {
+  const state = stream && stream._writableState;
+  if (state && state.writing && !(stream._handle && stream._handle.writeQueueSize > 0)) state.onwrite();
+}
+
+// The run is over, and its output written.
+function finish({ seq, outcome }) {
   if (outcome.error) sendError(outcome.error);
   else if (outcome.value !== undefined) sendResult('R', 'text/plain', inspect(outcome.value));
   session.post('Runtime.releaseObjectGroup', { objectGroup: 'run' }, () => {});
@@ -330,6 +321,36 @@ async function execute(seq, code) {
   run = null;
   const status = outcome.interrupted ? 'interrupted' : outcome.error ? 'error' : 'ok';
   send('D', seq, pack([['status', status]]));
+}
+
+async function execute(seq, code) {
+  let wake;
+  const ended = new Promise((resolve) => { wake = resolve; });
+  const own = { seq, count: 0, left: limits.bytes, outcome: null };
+  own.end = (outcome) => {
+    // What was rejected and not awaited shows itself only after a turn.
+    if (!own.outcome || !own.outcome.error) own.outcome = outcome;
+    wake();
+  };
+  run = own;
+  listen();
+  try {
+    evaluate(code, own.end);
+  } catch {
+    // In a turn of its own: an interrupt takes the promises that are settled just then with it. An error that the code
+    // has thrown meanwhile comes of the interrupt, which hits the programs that it waits for as well.
+    setImmediate(() => {
+      own.outcome = null;
+      own.end(INTERRUPTED);
+    });
+  }
+  await ended;
+  await turn();
+  if (own.outcome.interrupted) [process.stdout, process.stderr].forEach(repair);
+  await drain(process.stdout);
+  await drain(process.stderr);
+  if (run !== own) return new Promise(() => {}); // onIdle() has finished it, and goes on from there
+  return finish(own);
 }
 
 // ---- signals and late errors -------------------------------------------------------------------
@@ -346,11 +367,8 @@ function onLateError(error) {
 // Nothing is left to do, and the code still waits: it would for ever. Or the run is over, and an interrupt has taken
 // our own next step with it: then that is done here.
 function onIdle() {
-  if (run && run.over) {
-    const { seq } = run;
-    sendError(INTERRUPTED.error);
-    run = null;
-    send('D', seq, pack([['status', 'interrupted']]));
+  if (run && run.outcome) {
+    finish(run);
     serve().catch(fail);
   } else if (run) run.end({ error: { name: 'UnsettledAwait', value: 'the code awaits a promise that nothing is left to settle', traceback: '' } });
 }
