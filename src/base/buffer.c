@@ -17,7 +17,7 @@ void buffer_done(struct buffer *b)
         if (b->secret && b->data)
                 explicit_bzero(b->data, b->allocated);
         free(b->data);
-        *b = (struct buffer){.max = b->max};
+        *b = (struct buffer){.max = b->max, .secret = b->secret};
 }
 
 /* realloc() would leave what it had where it was. */

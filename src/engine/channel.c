@@ -24,8 +24,7 @@ int channel_init(struct channel *c)
         *c = (struct channel){.fd = -1, .stdin_fd = -1};
         frame_decoder_init(&c->decoder);
         buffer_init(&c->hello, HELLO_BYTES_MAX);
-        c->chunk = malloc(OUTPUT_CHUNK_BYTES);
-        return c->chunk ? 0 : -ENOMEM;
+        return chunk_init(&c->chunk);
 }
 
 static void wipe(struct buffer *b)
@@ -39,8 +38,7 @@ void channel_done(struct channel *c)
 {
         frame_decoder_done(&c->decoder);
         wipe(&c->hello);
-        free(c->chunk);
-        c->chunk = NULL;
+        chunk_done(&c->chunk);
 }
 
 static int add_number(struct buffer *payload, const char *name, uint64_t n)
@@ -257,8 +255,10 @@ ssize_t channel_receive(struct channel *c)
         ssize_t n;
 
         do
-                n = recv(c->fd, c->chunk, OUTPUT_CHUNK_BYTES, MSG_DONTWAIT);
+                n = recv(c->fd, c->chunk.data, OUTPUT_CHUNK_BYTES, MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
+        if (n > 0)
+                chunk_mark(&c->chunk, (size_t)n);
         return n < 0 ? -errno : n;
 }
 
@@ -283,7 +283,7 @@ static const char *take_frame(struct channel *c, const struct frame *frame)
 
 void channel_take(struct channel *c, size_t size)
 {
-        const char *bytes = c->chunk;
+        const char *bytes = c->chunk.data;
         struct frame frame;
 
         while (!c->broken && size > 0) {

@@ -4,6 +4,7 @@
 #ifndef ENGINE_CHANNEL_H
 #define ENGINE_CHANNEL_H
 
+#include "base/chunk.h"
 #include "engine/claims.h"
 #include "engine/frame.h"
 #include "policy/language.h"
@@ -29,7 +30,7 @@ struct channel {
         struct frame_decoder decoder;
         struct buffer hello; /* the configuration */
         size_t hello_sent;
-        char *chunk; /* what was received, OUTPUT_CHUNK_BYTES */
+        struct chunk chunk; /* what was received */
 
         /* The run */
         enum channel_stage stage;

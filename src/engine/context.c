@@ -49,7 +49,7 @@ static void context_free(struct context *c)
         drop_program(c);
         channel_done(&c->channel);
         safe_close(c->interrupt_fd);
-        free(c->chunk);
+        chunk_done(&c->chunk);
         pthread_mutex_destroy(&c->lock);
         free(c);
 }
@@ -63,8 +63,7 @@ static struct context *context_new(struct session *s, const struct language *lan
                 return NULL;
         *c = (struct context){.session = s, .language = language, .io = PROGRAM_IO_NONE, .interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
         pthread_mutex_init(&c->lock, NULL);
-        c->chunk = malloc(OUTPUT_CHUNK_BYTES);
-        if (channel_init(&c->channel) < 0 || !c->chunk || c->interrupt_fd < 0)
+        if (channel_init(&c->channel) < 0 || chunk_init(&c->chunk) < 0 || c->interrupt_fd < 0)
                 return NULL;
         return TAKE_PTR(c);
 }
@@ -330,7 +329,7 @@ int context_run(struct context *c, const struct context_request *q, struct resul
                 return r;
         _cleanup_result_ struct result *result = result_new(c->session->policy, c->language, c->session->backend->name, q->keep_output);
         struct exec x = {
-                .session = c->session, .language = c->language, .io = &c->io, .channel = &c->channel, .chunk = c->chunk,
+                .session = c->session, .language = c->language, .io = &c->io, .channel = &c->channel, .chunk = &c->chunk,
                 .interrupt_fd = c->interrupt_fd, .cancel_fd = q->cancel_fd, .code = q->code, .code_size = q->code_size, .result = result,
                 .stdin_fd = q->stdin_fd >= 0 && pump_may_read(q->stdin_fd) ? q->stdin_fd : -1, .callbacks = &q->callbacks,
                 .keep_output = q->keep_output, .ours = q->ours, .asked_usec = asked_usec, .timeout_usec = q->timeout_usec, .pump = PUMP_INIT, .pump_child = -1,

@@ -169,7 +169,7 @@ static void note_started(struct exec *x)
 static void deliver(struct exec *x, enum run_stream stream, size_t size)
 {
         note_started(x);
-        int r = outlet_write(&x->outlet, stream, x->chunk, size);
+        int r = outlet_write(&x->outlet, stream, x->chunk->data, size);
         if (r < 0) {
                 stop(x, STOP_LOST);
                 note_lost(x, verdict_no_memory);
@@ -192,7 +192,7 @@ static size_t read_output(struct exec *x, enum run_stream stream, size_t want)
 
         want = MIN(want, (size_t)OUTPUT_CHUNK_BYTES);
         while (*fd >= 0 && used < want) {
-                ssize_t n = read(*fd, x->chunk + used, want - used);
+                ssize_t n = read(*fd, x->chunk->data + used, want - used);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && errno != EAGAIN)
@@ -203,6 +203,7 @@ static size_t read_output(struct exec *x, enum run_stream stream, size_t want)
                         break;
                 used += (size_t)n;
         }
+        chunk_mark(x->chunk, used);
         if (used > 0)
                 deliver(x, stream, used);
         return used;
@@ -306,7 +307,7 @@ static void take_frames(struct exec *x)
 /* 0, or a negative errno with the error set. */
 static int keep_input(struct exec *x, size_t size)
 {
-        int r = buffer_add(&x->input, x->chunk, size);
+        int r = buffer_add(&x->input, x->chunk->data, size);
 
         if (r < 0 && r != -ENOMEM)
                 return error_set(&x->error, GB_E_LIMIT, EFBIG,
@@ -314,14 +315,14 @@ static int keep_input(struct exec *x, size_t size)
                                  "of the workspace",
                                  x->language->name, (unsigned long long)STDIN_FRAME_MAX);
         if (r == 0)
-                r = inlet_see(&x->inlet, x->chunk, size);
+                r = inlet_see(&x->inlet, x->chunk->data, size);
         return r < 0 ? error_set(&x->error, GB_E_INTERNAL, -r, "cannot look at standard input: %s", strerror(-r)) : 0;
 }
 
 /* One read of standard input for a runner that gets it whole. When it cannot be had, nothing is run. */
 static void collect_input(struct exec *x)
 {
-        ssize_t n = read(x->stdin_fd, x->chunk, OUTPUT_CHUNK_BYTES);
+        ssize_t n = read(x->stdin_fd, x->chunk->data, OUTPUT_CHUNK_BYTES);
 
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
@@ -331,6 +332,7 @@ static void collect_input(struct exec *x)
                 x->status = error_set(&x->error, GB_E_USAGE, errnum, "standard input cannot be read: %s",
                         strerror(errnum));
         } else if (n > 0) {
+                chunk_mark(x->chunk, (size_t)n);
                 x->status = keep_input(x, (size_t)n);
         } else {
                 x->input_ended = true;

@@ -4,6 +4,7 @@
 #ifndef ENGINE_EXEC_H
 #define ENGINE_EXEC_H
 
+#include "base/chunk.h"
 #include "engine/inlet.h"
 #include "engine/outlet.h"
 #include "engine/pump.h"
@@ -18,7 +19,7 @@ struct exec {
         struct channel *channel; /* NULL: a program that runs to its end */
         bool ours;               /* a question (context.h), no run: what is printed stays for the next one, and what is sent meanwhile is no run's */
         bool script;             /* the channel only hands over the code; then it is as without one */
-        char *chunk;             /* OUTPUT_CHUNK_BYTES */
+        struct chunk *chunk;
         int interrupt_fd, cancel_fd;
         int stdin_fd; /* of the caller; -1: empty */
         const char *code;

@@ -39,6 +39,7 @@ int exec_init(struct exec *x, gb_error *err)
                 .output = x->callbacks->output, .data = x->callbacks->data, .asked_usec = x->asked_usec,
         };
         buffer_init(&x->input, STDIN_FRAME_MAX);
+        x->input.secret = true;
         bool watched = x->session->policy->cpu_time_usec > 0 || places_are_watched(&x->session->places);
         x->sample_usec = watched ? x->asked_usec + SAMPLE_PERIOD_USEC : 0;
         int r = check_timeout(x, err);

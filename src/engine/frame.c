@@ -11,6 +11,7 @@ void frame_decoder_init(struct frame_decoder *d)
 {
         *d = (struct frame_decoder){0};
         buffer_init(&d->payload, FRAME_BYTES_MAX);
+        d->payload.secret = true;
 }
 
 void frame_decoder_done(struct frame_decoder *d)

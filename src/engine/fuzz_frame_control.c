@@ -107,7 +107,7 @@ static void take_run(const char *bytes, size_t size, size_t piece)
         c.claims = (struct claims){.result = r, .policy = &policy, .callbacks = &callbacks};
         for (size_t at = 0; at < size && !c.broken; at += piece) {
                 size_t n = MIN(piece, size - at);
-                memcpy(c.chunk, bytes + at, n);
+                memcpy(c.chunk.data, bytes + at, n);
                 channel_take(&c, n);
         }
         check_claims(r, &c, &policy);

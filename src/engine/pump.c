@@ -37,8 +37,7 @@ int pump_open(struct pump *p, int source, int *ret_child)
                 *ret_child = fd;
                 return 0;
         }
-        p->buffer = malloc(OUTPUT_CHUNK_BYTES);
-        if (!p->buffer)
+        if (chunk_init(&p->buffer) < 0)
                 return -ENOMEM;
         if (pipe2(fds, O_CLOEXEC) < 0)
                 return -errno;
@@ -86,7 +85,7 @@ static void give_up(struct pump *p, int errnum)
 /* Reads once; the end of the source is the end of the pipe. A terminal whose other end is closed says EIO. */
 static void fill(struct pump *p)
 {
-        ssize_t n = read(p->source, p->buffer, OUTPUT_CHUNK_BYTES);
+        ssize_t n = read(p->source, p->buffer.data, OUTPUT_CHUNK_BYTES);
 
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
@@ -98,7 +97,8 @@ static void fill(struct pump *p)
                 end(p);
                 return;
         }
-        int r = !p->looked_at && p->seen ? p->seen(p->seen_data, p->buffer, (size_t)n) : 0;
+        chunk_mark(&p->buffer, (size_t)n);
+        int r = !p->looked_at && p->seen ? p->seen(p->seen_data, p->buffer.data, (size_t)n) : 0;
         if (r < 0) {
                 give_up(p, -r);
                 return;
@@ -133,7 +133,7 @@ static void drain(struct pump *p)
                 fill(p);
         if (p->source < 0 || p->used == 0)
                 return;
-        ssize_t n = write(p->target, p->buffer + p->sent, p->used - p->sent);
+        ssize_t n = write(p->target, p->buffer.data + p->sent, p->used - p->sent);
         if (n < 0 && errno != EAGAIN && errno != EINTR) {
                 if (errno == EPIPE)
                         end(p); /* the program closed its input */
@@ -199,5 +199,5 @@ void pump_done(struct pump *p)
         if (p->target_event)
                 event_free(p->target_event);
         p->target = safe_close(p->target);
-        free(p->buffer);
+        chunk_done(&p->buffer);
 }

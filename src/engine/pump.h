@@ -5,6 +5,7 @@
 #ifndef ENGINE_PUMP_H
 #define ENGINE_PUMP_H
 
+#include "base/chunk.h"
 #include "base/error.h"
 
 #include <event2/event.h>
@@ -16,7 +17,7 @@ struct pump {
         int target; /* our end of the pipe */
         bool pollable, terminal;
         bool looked_at; /* by watch_before(): it is a file */
-        char *buffer;
+        struct chunk buffer;
         size_t used, sent;
         struct event *source_event, *target_event;
         /* Called with input that cannot be read twice, before the box gets it. A negative errno: the box must not have

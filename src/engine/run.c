@@ -10,6 +10,7 @@
 #include "engine/run.h"
 
 #include "backend/backend.h"
+#include "base/chunk.h"
 #include "base/fd.h"
 #include "engine/inlet.h"
 #include "engine/network.h"
@@ -58,7 +59,7 @@ struct run {
         bool stopped; /* the backend was told to end it */
         bool ended;   /* its end was seen, or the backend is lost */
         char reason[128]; /* lost_reason, where it is not a constant */
-        char *chunk;
+        struct chunk chunk;
         int status; /* of the loop: 0, or a negative errno with error */
         gb_error error;
 };
@@ -123,12 +124,12 @@ static void on_pause(evutil_socket_t fd, short what, void *data)
  * put together: a program that writes byte by byte must not make us work byte by byte. */
 static bool read_output(struct run_output *o)
 {
-        char *chunk = o->run->chunk;
+        struct chunk *chunk = &o->run->chunk;
         size_t used = 0;
         bool ended = false;
 
         while (o->fd >= 0 && used < OUTPUT_CHUNK_BYTES) {
-                ssize_t n = read(o->fd, chunk + used, OUTPUT_CHUNK_BYTES - used);
+                ssize_t n = read(o->fd, chunk->data + used, OUTPUT_CHUNK_BYTES - used);
                 if (n < 0 && errno == EINTR)
                         continue;
                 ended = n == 0 || (n < 0 && errno != EAGAIN);
@@ -138,8 +139,9 @@ static bool read_output(struct run_output *o)
                         break;
                 used += (size_t)n;
         }
+        chunk_mark(chunk, used);
         if (used > 0)
-                deliver(o->run, o->stream, chunk, used);
+                deliver(o->run, o->stream, chunk->data, used);
         if (ended) {
                 if (o->event)
                         event_del(o->event);
@@ -326,7 +328,7 @@ static void run_done(struct run *r)
         if (r->box)
                 r->backend->free(r->box);
         network_box_free(r->network);
-        free(r->chunk);
+        chunk_done(&r->chunk);
         result_free(r->result);
 }
 
@@ -394,9 +396,8 @@ static int run_cold(const struct run_request *request, const struct watch *watch
         for (int i = 0; i < 2; i++)
                 r.outputs[i] = (struct run_output){.run = &r, .stream = i == 0 ? RUN_STDOUT : RUN_STDERR, .fd = -1};
 
-        r.chunk = malloc(OUTPUT_CHUNK_BYTES);
         r.result = result_new(request->policy, request->language, r.backend->name, request->keep_output);
-        if (!r.chunk || !r.result)
+        if (chunk_init(&r.chunk) < 0 || !r.result)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         r.outlet = (struct outlet){
                 .result = r.result, .scrub = watch_scrub(watch), .limit_bytes = request->policy->output_limit_bytes, .keep = request->keep_output,

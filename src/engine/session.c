@@ -286,16 +286,16 @@ int session_run(struct session *s, const struct once_request *q, struct result *
 {
         struct program_io io = PROGRAM_IO_NONE;
         _cleanup_(channel_done) struct channel channel = {0};
-        _cleanup_free_ char *chunk = malloc(OUTPUT_CHUNK_BYTES);
+        _cleanup_chunk_ struct chunk chunk = {0};
         _cleanup_result_ struct result *result = result_new(s->policy, q->language, s->backend->name, q->keep_output);
         struct exec x = {
-                .session = s, .language = q->language, .io = &io, .chunk = chunk, .interrupt_fd = -1, .cancel_fd = q->cancel_fd,
+                .session = s, .language = q->language, .io = &io, .chunk = &chunk, .interrupt_fd = -1, .cancel_fd = q->cancel_fd,
                 .stdin_fd = q->stdin_fd, .callbacks = &q->callbacks, .keep_output = q->keep_output, .result = result,
                 .code = q->code, .code_size = q->code_size, .asked_usec = q->asked_usec > 0 ? q->asked_usec : monotonic_usec(),
                 .timeout_usec = q->timeout_usec, .pump = PUMP_INIT, .pump_child = -1,
         };
 
-        if (!chunk || !result)
+        if (chunk_init(&chunk) < 0 || !result)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         memcpy(result->session, s->id, sizeof(result->session));
         result->controls = s->controls;

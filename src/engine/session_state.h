@@ -5,6 +5,7 @@
 #ifndef ENGINE_SESSION_STATE_H
 #define ENGINE_SESSION_STATE_H
 
+#include "base/chunk.h"
 #include "engine/channel.h"
 #include "engine/context.h"
 #include "engine/network.h"
@@ -64,7 +65,7 @@ struct context {
         uint64_t memory_kills;           /* of the session, when it was started */
         struct program_io io;
         struct channel channel;
-        char *chunk; /* of output, OUTPUT_CHUNK_BYTES */
+        struct chunk chunk; /* of output */
 };
 
 #define PROGRAM_IO_NONE {.control = -1, .out = -1, .err = -1, .deadline = -1}

@@ -231,6 +231,7 @@ void connection_new(struct loop_listener *listener, int fd, const struct sockadd
         c->since_usec = monotonic_usec();
         remember_peer(c, peer);
         buffer_init(&c->pending, READ_BYTES);
+        c->pending.secret = true;
         http_parser_init(&c->parser);
         pthread_mutex_init(&c->lock, NULL);
         pthread_condattr_init(&condition);
@@ -546,6 +547,7 @@ static void next(struct connection *c)
         pthread_mutex_lock(&c->lock);
         pending = c->pending;
         buffer_init(&c->pending, READ_BYTES);
+        c->pending.secret = true;
         pthread_mutex_unlock(&c->lock);
         bool more = holds_more(c), eof = c->eof;
         if (!eof)
@@ -555,7 +557,6 @@ static void next(struct connection *c)
         arm(c);
         if (pending.size > 0)
                 input(c, pending.data, pending.size);
-        wipe(pending.data, (ssize_t)pending.size);
         enum connection_state state = state_of(c);
         /* No more will come of a request that is not whole. */
         if (eof && (state == CONNECTION_IDLE || state == CONNECTION_HEAD || state == CONNECTION_BODY))

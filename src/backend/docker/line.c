@@ -3,6 +3,7 @@
  * The thread of a line, and what others ask of it. */
 #include "backend/docker/line.h"
 
+#include "base/chunk.h"
 #include "base/fd.h"
 
 #include <errno.h>
@@ -190,7 +191,6 @@ static void send_out(struct line *l)
         l->out.size = 0;
         if (l->out.allocated > LINE_OUT_FULL) {
                 buffer_done(&l->out);
-                buffer_init(&l->out, LINE_OUT_MAX);
         }
 }
 
@@ -520,9 +520,11 @@ static void drain(struct line *l)
 /* Until the line is lost, or (false) closed. */
 static bool carry(struct line *l)
 {
-        _cleanup_free_ char *chunk = malloc(OUTPUT_CHUNK_BYTES);
+        _cleanup_chunk_ struct chunk chunk = {0};
         gb_error why = {0};
-        int r = chunk ? 0 : error_set(&why, GB_E_LOST, ENOMEM, "out of memory");
+        int r = chunk_init(&chunk) == 0 ? 0 : error_set(&why, GB_E_LOST, ENOMEM, "out of memory");
+
+        chunk_mark(&chunk, OUTPUT_CHUNK_BYTES); /* who reads into it does not say how much */
 
         while (r == 0) {
                 pthread_mutex_lock(&l->lock);
@@ -539,7 +541,7 @@ static bool carry(struct line *l)
 
                 pthread_mutex_lock(&l->lock);
                 if (n > 0 && !l->closing)
-                        r = take_polls(l, chunk, &why);
+                        r = take_polls(l, chunk.data, &why);
                 enum health health = r == 0 ? check_health(l) : HEALTH_GOOD;
                 bool awaited = l->awaited;
                 if (r == 0)
@@ -595,6 +597,7 @@ int line_open(struct line *l, int fd, const struct buffer *early, const struct l
         *l = (struct line){.fd = fd, .owner = *owner, .heard_usec = monotonic_usec(), .waiting = true, .handover = -1, .listener = -1};
         buffer_init(&l->in, LINE_IN_MAX);
         buffer_init(&l->out, LINE_OUT_MAX);
+        l->in.secret = l->out.secret = true;
         pthread_mutex_init(&l->lock, NULL);
         pthread_condattr_init(&attributes);
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -231,6 +231,7 @@ static int take_open(struct line *l, uint32_t number, gb_error *why)
                 return error_set(why, GB_E_LOST, ENOMEM, "out of memory");
         *c = (struct line_connection){.line = l, .number = number, .credit = WIRE_CONNECTION_WINDOW, .fd = hand_on(l)};
         buffer_init(&c->queue, WIRE_CONNECTION_WINDOW);
+        c->queue.secret = true;
         l->connections[number] = c;
         if (c->fd < 0)
                 connection_close(c);

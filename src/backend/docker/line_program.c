@@ -47,6 +47,7 @@ static struct backend_program *program_new(void)
         for (int i = 0; i < WIRE_STREAMS_MAX; i++)
                 p->sources[i] = (struct line_source){-1, i == WIRE_STDIN || i == WIRE_CONTROL ? WIRE_WINDOW : 0};
         buffer_init(&p->queue, QUEUE_MAX);
+        p->queue.secret = true;
         return p;
 }
 
