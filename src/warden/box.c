@@ -116,6 +116,7 @@ void box_done(struct box *b)
         child_release(&b->init);
         child_release(&b->program);
         child_release(&b->foreman);
+        children_look_again();
         b->socket = loop_close(b->socket);
         b->proc = safe_close(b->proc);
         b->ruleset = safe_close(b->ruleset);
@@ -158,6 +159,7 @@ static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
                 return false;
         if (child_claim(c, &fds[0]) == 0)
                 return true;
+        sys_pidfd_send_signal(fds[0], SIGKILL); /* nobody else would */
         b->failed = true;
         error_set(&b->error, GB_E_INTERNAL, ECHILD,
                   "the box could not be built: a process of it was killed (out of memory?)");
@@ -183,6 +185,8 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
         case SETUP_INIT:
                 if (take_child(b, &b->init, fds, n_fds) && b->session)
                         loop_watch(b->init.pidfd, LOOP_BOX_END, b);
+                if (b->template)
+                        setup_say_claimed(b->socket);
                 return;
         case SETUP_PROGRAM:
                 if (!child_exists(&b->program) && n_fds == 1)

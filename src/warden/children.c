@@ -13,6 +13,8 @@
 #define PIDS_MAX (4 << 20)
 static LOOP_TABLE unsigned char claimed[PIDS_MAX / 8];
 
+static bool looks_again; /* an unclaimed child may be alive */
+
 void children_keep_private(void)
 {
         loop_keep_private(claimed, sizeof(claimed));
@@ -103,15 +105,27 @@ void child_discard(int pidfd)
         if (unclaimed_pid(pidfd) == 0)
                 return;
         sys_pidfd_send_signal(pidfd, SIGKILL);
-        (void)waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){0}, WEXITED | WNOHANG | __WALL); /* or later, with others */
+        looks_again = true;
+}
+
+void children_look_again(void)
+{
+        looks_again = true;
+}
+
+bool children_need_look(void)
+{
+        return looks_again;
 }
 
 /* The kernel names the oldest child that has ended, and a claimed one hides those behind it. Their numbers are in the
- * list of all children, which comes as text; without CONFIG_PROC_CHILDREN they wait until they are the oldest. */
-static void reap_behind(void)
+ * list of all children, which comes as text. Returns whether an unclaimed child is alive; without CONFIG_PROC_CHILDREN
+ * that is not known, and those that have ended wait until they are the oldest. */
+static bool reap_listed(void)
 {
         _cleanup_close_ int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
         char text[4096];
+        bool alive = false;
         pid_t pid = 0;
         ssize_t n;
 
@@ -119,21 +133,25 @@ static void reap_behind(void)
                 for (ssize_t i = 0; i < n; i++) {
                         bool digit = text[i] >= '0' && text[i] <= '9';
                         if (!digit && pid > 0 && !is_claimed(pid))
-                                (void)waitpid(pid, NULL, WNOHANG | __WALL);
+                                alive |= waitpid(pid, NULL, WNOHANG | __WALL) == 0;
                         pid = digit ? pid * 10 + (text[i] - '0') : 0;
                 }
+        return alive;
 }
 
 void children_reap_unclaimed(void)
 {
         siginfo_t info = {0};
+        bool hidden = looks_again;
 
         while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid != 0) {
                 if (is_claimed(info.si_pid)) {
-                        reap_behind();
-                        return;
+                        hidden = true;
+                        break;
                 }
                 (void)waitpid(info.si_pid, NULL, WNOHANG | __WALL);
                 info = (siginfo_t){0};
         }
+        if (hidden)
+                looks_again = reap_listed() && looks_again;
 }

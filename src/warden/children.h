@@ -54,5 +54,9 @@ void child_discard(int pidfd);
 
 /* Reaps every unclaimed child that has ended. */
 void children_reap_unclaimed(void);
+/* Something has ended whose processes may live on, unclaimed. Their end wakes nobody: children_need_look() is true until
+ * children_reap_unclaimed() has found none alive. */
+void children_look_again(void);
+bool children_need_look(void);
 
 #endif

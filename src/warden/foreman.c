@@ -67,6 +67,10 @@ static _noreturn_ void shell_main(const struct foreman_order *made)
         int root = order.spec.flags & BOX_ROOT_INHERITED ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : setup_attach_root(&s);
         setup_check(&s, negative(root), "open the session's root");
         (void)setup_build(&s, &order, &fds, proc, root);
+        /* One that the warden does not know would stay for ever. That its session was ended does not always show by the
+         * end of the socket: a process that the warden is just starting may hold the other end open. */
+        if (!setup_await_claim(s.socket))
+                _exit(1);
         runner_init_stay(s.socket, s.socket, true);
 }
 

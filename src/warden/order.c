@@ -77,6 +77,7 @@ int setup_order_receive(int socket, struct setup_order *ret, struct setup_fds *r
 {
         int values[BOX_FDS_MAX], n_values, *places[BOX_FDS_MAX + 16];
 
+        claims = 0; /* those of the process that this one was cloned from are not its own */
         memset(ret_fds, -1, sizeof(*ret_fds));
         ssize_t size;
         while ((size = message_receive(socket, 0, ret, sizeof(*ret), values, &n_values)) == CLAIM_SIZE)

@@ -98,6 +98,7 @@ static void release(struct program *p)
         p->socket = loop_close(p->socket);
         child_release(&p->process);
         child_release(&p->entrant);
+        children_look_again();
         channel_release(p->channel);
         p->channel = NULL;
         if (p->box->parked == p)

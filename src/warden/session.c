@@ -297,5 +297,7 @@ void session_tick(uint64_t now_usec)
 
 uint64_t session_next_tick(void)
 {
-        return next_tick_usec;
+        uint64_t look = children_need_look() ? last_tick_usec + SAMPLE_PERIOD_USEC : 0;
+
+        return look > 0 && (next_tick_usec == 0 || look < next_tick_usec) ? look : next_tick_usec;
 }

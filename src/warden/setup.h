@@ -52,7 +52,8 @@ int setup_order_receive(int socket, struct setup_order *ret, struct setup_fds *r
 /* The warden's side of that socket. One frame, as message_receive() with MSG_DONTWAIT. A process that ends before it
  * has read all that was sent to it resets the socket; its last frames are still there. */
 ssize_t setup_frame_receive(int socket, struct setup_frame *ret, int fds[static BOX_FDS_MAX], int *n_fds);
-/* Tells the process that has sent a program that the warden owns it: from now on the program may run user code. */
+/* Tells the process that has sent a program that the warden owns it: from now on the program may run user code. Tells
+ * the init of a template's session the same of itself: from now on it may stay. */
 void setup_say_claimed(int socket);
 /* The other side: waits for that. False: the warden is gone. */
 bool setup_await_claim(int socket);

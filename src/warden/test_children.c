@@ -172,6 +172,25 @@ static void test_what_nobody_wants_is_ended(void **state)
         close(go);
 }
 
+/* One whose end nobody waits for: the warden looks until it is gone, and then no more. */
+static void test_it_looks_until_none_is_left(void **state)
+{
+        int go, pidfd = make_child(0, &go);
+
+        if (access("/proc/thread-self/children", R_OK) < 0)
+                skip();
+        assert_false(children_need_look());
+        children_look_again();
+        children_reap_unclaimed();
+        assert_true(children_need_look());
+        let_go(go);
+        await_end(pidfd);
+        children_reap_unclaimed();
+        assert_true(is_reaped(pidfd));
+        assert_false(children_need_look());
+        close(pidfd);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -182,6 +201,7 @@ int main(void)
                 cmocka_unit_test(test_an_end_that_another_saw_has_no_status),
                 cmocka_unit_test(test_signals_are_endings),
                 cmocka_unit_test(test_what_nobody_wants_is_ended),
+                cmocka_unit_test(test_it_looks_until_none_is_left),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

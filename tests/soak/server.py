@@ -314,6 +314,17 @@ def names_of(processes):
     return collections.Counter(re.sub(r"\d+", "N", command) for command in processes.values())
 
 
+def describe(pid):
+    """What the kernel says of a process that should not be there."""
+    try:
+        status = dict(line.split(":\t", 1) for line in read(f"/proc/{pid}/status").splitlines() if ":\t" in line)
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        said = {name: status.get(name) for name in ("State", "PPid", "NSpid", "Uid", "SigPnd", "ShdPnd")}
+        return f"{age:.0f} s old, {said}, waits in {read(f'/proc/{pid}/wchan')}, {len(os.listdir(f'/proc/{pid}/fd'))} descriptors, {os.readlink(f'/proc/{pid}/ns/pid')}"
+    except OSError as error:
+        return f"cannot be read: {error}"
+
+
 def take_reading(server, groups):
     below = server.processes()
     SEEN["processes"] = names_of(below)
@@ -431,6 +442,9 @@ def soak(server, groups, options):
     good = show(before, after)
     for name, n in (SEEN["processes"] - processes).items():
         print(f"{n} more at the end: {name}")
+        for pid, command in server.processes().items():
+            if names_of({pid: command})[name]:
+                print(f"  {pid}: {describe(pid)}")
     return all([good, journal_size(server)])
 
 
