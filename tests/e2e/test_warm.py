@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates that are kept warm: `glovebox warm`, `glovebox templates`, and runs that come from them."""
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -577,6 +578,50 @@ def test_a_false_socket_is_not_used(user_box, warm_box):
 
 
 # Deaths
+
+
+def count_inits(server):
+    return sum(name == "glovebox-init" for _, name in children(server.process.pid))
+
+
+def copy_sockets(pid):
+    """Copies of all sockets of a process: for as long as they are open, their other ends do not see that it has closed its own."""
+    target, copies = os.pidfd_open(pid), []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        if os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:"):
+            copy = ctypes.CDLL(None, use_errno=True).syscall(438, target, int(fd), 0)  # pidfd_getfd
+            assert copy >= 0, os.strerror(ctypes.get_errno())
+            copies.append(copy)
+    os.close(target)
+    return copies
+
+
+def test_sessions_that_are_ended_while_they_are_made(own_server):
+    """Their inits come up when nobody wants them any more. A process that the warden starts has copies of its sockets
+    for a moment, so an init cannot trust that it sees the end of its own: one stayed for ever."""
+    def pid_of(name):
+        return next((pid for pid, n in children(own_server.process.pid) if n == name), None)
+    assert own_server.is_warm()
+    time.sleep(0.5)  # for what is made ahead
+    before = count_inits(own_server)
+    foreman = pid_of("glovebox-forema")
+    os.kill(foreman, signal.SIGSTOP)
+    try:
+        fronts = [subprocess.Popen([str(own_server.box.binary), "run", "-c", "import time; time.sleep(60)"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env={**own_server.box.environ, **own_server.environ}) for _ in range(6)]
+        time.sleep(0.5)  # they have asked; a foreman that is silent for longer would be ended
+        copies = copy_sockets(pid_of("glovebox-warden"))
+        for front in fronts:
+            front.kill()
+            front.wait()
+        time.sleep(0.2)  # their sessions are ended
+    finally:
+        os.kill(foreman, signal.SIGCONT)
+    time.sleep(0.5)  # it makes the inits that were asked for
+    for copy in copies:
+        os.close(copy)
+    assert wait_until(lambda: count_inits(own_server) <= before, 10, 0.05), (before, count_inits(own_server))
+    assert own_server.is_warm()
 
 
 def test_a_template_that_is_killed(own_server):
