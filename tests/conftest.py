@@ -10,8 +10,11 @@ import os
 import pathlib
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
+import time
 
 import pytest
 import isolation
@@ -208,12 +211,25 @@ class Box:
         return Attack(name, token, result)
 
 
+def look_again_now_and_then(seconds=10):
+    """A signal for the main thread every few seconds: a system call that waits looks again at what it waits for.
+    Twice a suite stood still for minutes, on Linux 6.18: Popen() read from a pipe whose last writer had gone, and the
+    kernel had not woken it."""
+    def look_again():
+        while True:
+            time.sleep(seconds)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGURG)
+    signal.signal(signal.SIGURG, lambda *_: None)
+    threading.Thread(target=look_again, daemon=True).start()
+
+
 def pytest_configure(config):
     for line in ("smoke: one of the few that also run under the sanitizers",
                  "waits: takes seconds and hardly any processor; tools/test.py runs these in parts of their own",
                  "engines: uses a Docker Engine or Podman; set for each test that asks for the fixture `engines`"):
         config.addinivalue_line("markers", line)
     isolation.current.enter()
+    look_again_now_and_then()
 
 
 def pytest_unconfigure(config):
