@@ -29,12 +29,22 @@ void live_unlock(struct live *l)
         pthread_mutex_unlock(&l->lock);
 }
 
-uint64_t live_wall_usec(void)
+static uint64_t usec_of(clockid_t clock)
 {
         struct timespec now;
 
-        clock_gettime(CLOCK_REALTIME, &now);
+        clock_gettime(clock, &now);
         return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t live_wall_usec(void)
+{
+        return usec_of(CLOCK_REALTIME);
+}
+
+uint64_t live_file_usec(void)
+{
+        return usec_of(CLOCK_REALTIME_COARSE);
 }
 
 void live_cond_init(pthread_cond_t *c)

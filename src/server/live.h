@@ -208,6 +208,9 @@ void live_unwatch(struct live *l, uint64_t watch);
 void live_end_later(struct live_run *r, const struct journal_end *end);
 
 uint64_t live_wall_usec(void); /* since 1970 */
+/* By the clock that the kernel dates files with. It stands still between its ticks, and on a busy host for longer: what
+ * is written from now on is never older. */
+uint64_t live_file_usec(void);
 /* One whose waits end by CLOCK_MONOTONIC. */
 void live_cond_init(pthread_cond_t *c);
 

@@ -324,7 +324,8 @@ static json_t *changed_to_json(const char *session, const struct walked_file *f)
         return json_pack("{s:s, s:s, s:s, s:I}", "path", f->path, "uri", uri, "type", media_type_of(f->path), "size", (json_int_t)MIN(f->size, (uint64_t)INT64_MAX));
 }
 
-/* Files get the time of the kernel's last tick: one that was written right after `since` may seem to be a little older. */
+/* Files get the time of a kernel's last tick, which need not be ours: one that was written right after `since` may seem
+ * to be a little older. */
 static int64_t ticks_before(uint64_t since_usec)
 {
         struct timespec tick = {0};

@@ -250,8 +250,10 @@ static void log_end(struct mcp_call *c, const struct journal_run *run)
                                                             run->language, "verdict", run->verdict));
 }
 
-/* session: its id. Whether it still lives is not known before. */
-static int tell_result(struct mcp_call *c, const char *session, const char *id, const char *note, json_t **ret, struct rpc_error *err)
+/* session: its id. Whether it still lives is not known before. since: when nothing of it had run yet, by the clock of
+ * files; the run's start is recorded when the code may be running already. */
+static int tell_result(struct mcp_call *c, const char *session, uint64_t since_usec, const char *id, const char *note, json_t **ret,
+                       struct rpc_error *err)
 {
         _cleanup_journal_run_ struct journal_run run = {0};
         _cleanup_json_ json_t *result = NULL, *files = NULL;
@@ -265,12 +267,9 @@ static int tell_result(struct mcp_call *c, const char *session, const char *id, 
         log_end(c, &run);
         _cleanup_live_session_ struct live_session *s = NULL;
         if (live_session_get(c->server->live, c->caller, session, true, &s, NULL) == 0) {
-                /* Not from its start on: that is recorded when the code may be running already, and files that it has
-                 * made by then would be missing. */
-                uint64_t since = run.created_usec;
                 mcp_session_touched(c, s);
                 told.session = session;
-                told.files = files = mcp_changed_files(s, since, MCP_FILES_MAX, &told.more_files, &told.files_cut);
+                told.files = files = mcp_changed_files(s, since_usec, MCP_FILES_MAX, &told.more_files, &told.files_cut);
                 told.files_unknown = !files;
         }
         *ret = content_of_run(result, &told);
@@ -286,6 +285,7 @@ static int run(struct mcp_call *c, const struct order *o, const json_t *argument
         char session[JOURNAL_ID_MAX];
         const char *note = NULL;
         gb_error why = {0};
+        uint64_t since_usec = live_file_usec();
 
         int r = mcp_session_get(c, arguments, true, &s, &note, &why);
         if (r == 0)
@@ -300,7 +300,7 @@ static int run(struct mcp_call *c, const struct order *o, const json_t *argument
         mcp_call_runs(c, live);
         follow(c, live);
         mcp_call_runs(c, NULL);
-        return mcp_is_cancelled(c) ? MCP_SILENT : tell_result(c, session, live->id, note, ret, err);
+        return mcp_is_cancelled(c) ? MCP_SILENT : tell_result(c, session, since_usec, live->id, note, ret, err);
 }
 
 int mcp_tool_run_python(struct mcp_call *c, const json_t *arguments, json_t **ret, struct rpc_error *err)

@@ -91,8 +91,9 @@ def test_events_come_in_order(backend):
     assert process.wait(20) == 0, process.stderr.read()
     process.stderr.close()
     kinds = [e["event"] for e in events]
-    assert kinds[0] == "started" and kinds[-1] == "verdict" and kinds.count("stdout") == 5, events
-    assert [e["data"] for e in events if e["event"] == "stdout"] == [f"{i}\n" for i in range(5)]
+    assert kinds[0] == "started" and kinds[-2:] == ["stderr", "verdict"], events
+    # On a busy host two lines may have come before anybody looks: then they are one event.
+    assert kinds.count("stdout") > 1 and "".join(e["data"] for e in events if e["event"] == "stdout") == "0\n1\n2\n3\n4\n", events
     times = [e["t_usec"] for e in events[:-1]]
     assert times == sorted(times) and times[-1] >= 200000
 

@@ -375,12 +375,14 @@ def test_cancelled(server, peer):
 def test_code_that_takes_its_time_is_not_killed(server, peer):
     """It is asked once."""
     session = peer.good("run_python", code="x = 42")["session"]
-    slow = ("import time\nend = None\nwhile not end or time.monotonic() < end:\n    try:\n        time.sleep(0.01)\n"
+    slow = ("import time\nend = said = None\nwhile not end or time.monotonic() < end:\n    try:\n        said = said or print('slow', flush=True) or 1\n        time.sleep(0.01)\n"
             "    except KeyboardInterrupt:\n        end = end or time.monotonic() + 0.8\nx = 43")
-    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": slow}}, id="slow") as stream:
-        wait_for(lambda: last_run(server, session)["state"] == "running")
+    with peer.stream("tools/call", {"name": "run_python", "arguments": {"code": slow}}, meta={"progressToken": 1}, id="slow") as stream:
+        messages = stream.messages()
+        assert "slow" in next(m for m in messages if m["method"] == "notifications/progress")["params"]["message"]
         peer.notify("notifications/cancelled", {"requestId": "slow"})
-        assert [m for m in stream.messages() if "id" in m] == []
+        assert [m for m in messages if "id" in m] == []
+    assert last_run(server, session)["state"] == "ended"
     assert peer.good("run_python", code="x")["value"] == "43"
 
 
