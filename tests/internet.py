@@ -23,6 +23,7 @@ import json
 import os
 import pathlib
 import shutil
+import select
 import socket
 import ssl
 import struct
@@ -317,23 +318,42 @@ class Listener:
             plain.setsockopt(socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP, IPV6_FREEBIND if v6 else IP_FREEBIND, 1)
             plain.bind((address, port))
             plain.listen(256)
+            plain.setblocking(False)
             return plain
 
         self.address, self.port, self.function = address, port, function
-        self.accepted, self.peers, self.open, self.lock = 0, [], set(), threading.Lock()
+        self.counted, self.peers, self.open, self.lock = 0, [], set(), threading.Lock()
         self.socket = internet.inside(make)
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
 
+    def _has_more(self, msec):
+        """Whether a connection waits to be accepted; also true when the socket is shut down."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(msec))
+
+    @property
+    def accepted(self):
+        """All that have come so far: also those that the kernel has, and our thread not yet."""
+        while True:
+            with self.lock:
+                if self.socket.fileno() < 0 or not self.thread.is_alive() or not self._has_more(0):
+                    return self.counted
+            time.sleep(0.001)
+
     def _accept(self):
         while True:
+            self._has_more(None)
             try:
-                plain, _ = self.socket.accept()
+                with self.lock:
+                    plain, _ = self.socket.accept()
+                    self.counted += 1
+                    self.open.add(plain)
+            except BlockingIOError:  # it has gone again
+                continue
             except OSError:
                 return
-            with self.lock:
-                self.accepted += 1
-                self.open.add(plain)
             with contextlib.suppress(OSError):
                 self.peers.append(plain.getsockname()[0])
             threading.Thread(target=self._one, args=(plain,), daemon=True).start()

@@ -185,7 +185,7 @@ def test_a_background_process_lives_with_the_session_and_dies_with_it(backend):
         beat = "def beat():\n    while not (text := open('/tmp/beat').read()): pass  # it is just being written\n    return text\n"
         first = session.value(wait + beat + "time.sleep(0.1); beat()")
         assert session.value("time.sleep(0.2); beat()") != first, "it does not go on between runs"
-        assert backend.name == "runsc" or backend.processes_with(marker), "the marker finds nothing"
+        assert backend.name == "runsc" or wait_until(lambda: backend.processes_with(marker)), "the marker finds nothing"
     assert wait_until(lambda: not backend.processes_with(marker), 10), "it outlives the session"
 
 

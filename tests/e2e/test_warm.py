@@ -350,8 +350,10 @@ def interrupt(server, code, environ, signals=(signal.SIGINT,), pause=0.5):
 @pytest.mark.parametrize("pause", [0, 0.3])
 def test_ctrl_c(server, body, pause):
     code = f"import time\ntry:\n    print('ready', flush=True); {body}\nexcept KeyboardInterrupt:\n    print('interrupted')\n    raise SystemExit(5)"
-    warm, took = interrupt(server, code, server.environ, pause=pause)
-    cold, _ = interrupt(server, code, COLD, pause=pause)
+    # A signal that comes just before the system call of sleep() does not end it, in Python. Then the run is killed.
+    def interrupted(environ):
+        return best_of(3, lambda: interrupt(server, code, environ, pause=pause), lambda end: b"interrupted" in end[0].out)
+    (warm, took), (cold, _) = interrupted(server.environ), interrupted(COLD)
     said = [re.sub(rb"[\d.]+ m?s", b"...", result.err) for result in (warm, cold)]
     assert (warm.returncode, warm.out, said[0]) == (cold.returncode, cold.out, said[1])
     assert b"interrupted" in warm.out and took < 10
