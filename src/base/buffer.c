@@ -20,9 +20,14 @@ void buffer_done(struct buffer *b)
         *b = (struct buffer){.max = b->max, .secret = b->secret};
 }
 
-/* realloc() would leave what it had where it was. */
+/* From this size on the server's malloc() has pages of its own for a block, and the kernel moves them. */
+#define MOVED_BYTES ((size_t)1 << 20)
+
+/* realloc() would leave what it had where it was. Of a large one two copies would be held. */
 static char *grow_secret(struct buffer *b, size_t want)
 {
+        if (b->allocated >= MOVED_BYTES)
+                return realloc(b->data, want);
         char *grown = malloc(want);
 
         if (grown && b->data) {
