@@ -7,6 +7,7 @@ import os
 import signal
 
 from conftest import wait_until
+from engine_proxy import Proxy, answer
 from engines import IMAGE
 from hostile_engines import OWNER, SESSION, begin, docker_box, engines
 from server import ROOT, Server
@@ -91,6 +92,36 @@ def test_what_a_dead_one_left_goes(docker_box):
     removed = docker_box.call("clean")
     assert removed.returncode == 0 and f"removed container {left}\n" in removed.out.decode()
     assert wait_until(lambda: left not in all_ids(docker_box.engine), 5), "it stays"
+
+
+def test_a_container_that_is_being_made_goes(docker_box):
+    """Docker lists it before it finds it by its id: it answers 404 to a removal, and goes on making it."""
+    left = left_by_a_dead_one(docker_box)
+    refused = []
+
+    def rule(method, target):
+        if method == "DELETE" and len(refused) < 3:
+            refused.append(target)
+            return answer(404, b'{"message": "No such container"}')
+        return None
+
+    with Proxy(docker_box.engine, rule) as proxy:
+        removed = docker_box.call("clean", environ={"DOCKER_HOST": proxy.host})
+    assert removed.returncode == 0 and removed.out.decode().count(f"removed container {left}\n") == 1, removed.explain()
+    assert len(refused) == 3 and left not in all_ids(docker_box.engine)
+
+
+def test_a_container_that_stays_was_not_removed(docker_box):
+    left = left_by_a_dead_one(docker_box)
+
+    def rule(method, target):
+        return answer(404, b'{"message": "No such container"}') if method == "DELETE" else None
+
+    with Proxy(docker_box.engine, rule) as proxy:
+        result = docker_box.call("clean", environ={"DOCKER_HOST": proxy.host})
+    assert result.returncode != 0 and b"still lists the container" in result.err, result.explain()
+    assert b"removed" not in result.out and left in all_ids(docker_box.engine)
+    assert docker_box.call("clean").returncode == 0 and left not in all_ids(docker_box.engine)
 
 
 def test_an_engine_that_cannot_be_asked_is_an_error(docker_box, scratch):

@@ -250,10 +250,11 @@ static const char *orphan(const json_t *item)
         return owner && session && is_id(id) && is_named_so(item, session) && is_left(owner, session) ? id : NULL;
 }
 
-int container_sweep(const struct engine *e, const struct backend_sweep *sweep, gb_error *err)
+/* The ids of those that are left, as the engine lists them now. */
+static int list_left(const struct engine *e, json_t **ret, gb_error *err)
 {
-        _cleanup_json_ json_t *list = NULL;
-        int status, failed = 0;
+        _cleanup_json_ json_t *list = NULL, *left = json_array();
+        int status;
         size_t i;
         json_t *item;
 
@@ -267,17 +268,78 @@ int container_sweep(const struct engine *e, const struct backend_sweep *sweep, g
                                  e->name);
         json_array_foreach(list, i, item) {
                 const char *id = orphan(item);
+                if (id && json_array_append_new(left, json_string(id)) < 0)
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        }
+        *ret = TAKE_PTR(left);
+        return 0;
+}
+
+static bool has_id(const json_t *ids, const char *id)
+{
+        size_t i;
+        json_t *one;
+
+        json_array_foreach(ids, i, one)
+                if (strcmp(json_string_value(one), id) == 0)
+                        return true;
+        return false;
+}
+
+static void report(const struct backend_sweep *sweep, const json_t *ids, const json_t *still)
+{
+        size_t i;
+        json_t *id;
+
+        json_array_foreach(ids, i, id)
+                if (sweep->found && !has_id(still, json_string_value(id)))
+                        sweep->found(sweep->data, "container", json_string_value(id));
+}
+
+static int remove_all(const struct engine *e, const json_t *ids, gb_error *err)
+{
+        int failed = 0;
+        size_t i;
+        json_t *id;
+
+        json_array_foreach(ids, i, id) {
                 struct container c = {0};
 
-                if (!id)
-                        continue;
-                snprintf(c.id, sizeof(c.id), "%s", id);
-                r = sweep->only_look ? 0 : container_remove(e, &c, failed < 0 ? NULL : err);
-                if (r == 0 && sweep->found)
-                        sweep->found(sweep->data, "container", c.id);
+                snprintf(c.id, sizeof(c.id), "%s", json_string_value(id));
+                int r = container_remove(e, &c, failed < 0 ? NULL : err);
                 failed = failed < 0 ? failed : r; /* the others all the same */
                 if (r < 0 && !engine_answers(e))
                         break; /* each would take as long */
         }
         return failed;
+}
+
+/* Docker lists a container some time before it finds it by its id: until then it answers 404 to a removal, and goes on
+ * making it. So only what is not listed any more counts as removed. */
+int container_sweep(const struct engine *e, const struct backend_sweep *sweep, gb_error *err)
+{
+        uint64_t until = monotonic_usec() + ENGINE_ANSWER_USEC;
+        _cleanup_json_ json_t *left = NULL;
+
+        int r = list_left(e, &left, err);
+        if (r == 0 && sweep->only_look)
+                report(sweep, left, NULL);
+        while (r == 0 && !sweep->only_look && json_array_size(left) > 0) {
+                _cleanup_json_ json_t *still = NULL;
+
+                r = remove_all(e, left, err);
+                int listed = list_left(e, &still, r < 0 ? NULL : err);
+                if (listed < 0)
+                        return r < 0 ? r : listed;
+                report(sweep, left, still);
+                if (r == 0 && json_array_size(still) > 0 && monotonic_usec() > until)
+                        return error_set(err, GB_E_LOST, ETIMEDOUT,
+                                         "%s still lists the container %.12s, whose removal it has confirmed", e->name,
+                                         json_string_value(json_array_get(still, 0)));
+                if (json_array_size(still) > 0)
+                        rest(REMOVE_LOOK_USEC);
+                json_decref(left);
+                left = TAKE_PTR(still);
+        }
+        return r;
 }
