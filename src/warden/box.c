@@ -155,11 +155,12 @@ static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
 /* A process of the box that its maker hands over. The maker is trusted, but the process may be dead. */
 static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
 {
-        if (child_exists(c) || n_fds != 1)
+        if (child_exists(c))
                 return false;
-        if (child_claim(c, &fds[0]) == 0)
+        if (n_fds == 1 && child_claim(c, &fds[0]) == 0)
                 return true;
-        sys_pidfd_send_signal(fds[0], SIGKILL); /* nobody else would */
+        if (n_fds == 1)
+                sys_pidfd_send_signal(fds[0], SIGKILL); /* nobody else would */
         b->failed = true;
         error_set(&b->error, GB_E_INTERNAL, ECHILD,
                   "the box could not be built: a process of it was killed (out of memory?)");
@@ -183,7 +184,12 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
 {
         switch (frame->kind) {
         case SETUP_INIT:
-                if (take_child(b, &b->init, fds, n_fds) && b->session)
+                if (!take_child(b, &b->init, fds, n_fds)) {
+                        if (b->template)
+                                shutdown(b->socket, SHUT_WR); /* it waits for a claim that cannot come */
+                        return;
+                }
+                if (b->session)
                         loop_watch(b->init.pidfd, LOOP_BOX_END, b);
                 if (b->template)
                         setup_say_claimed(b->socket);
