@@ -6,35 +6,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 void buffer_init(struct buffer *b, size_t max)
 {
         *b = (struct buffer){.max = max};
 }
 
-void buffer_done(struct buffer *b)
+/* From this size on a secret buffer has pages of its own. The kernel moves them when it grows, so that it is never held
+ * twice, and nothing of it stays behind. */
+#define MAPPED_BYTES ((size_t)1 << 20)
+
+static void release(struct buffer *b)
 {
+        if (b->mapped) {
+                munmap(b->data, b->allocated);
+                return;
+        }
         if (b->secret && b->data)
                 explicit_bzero(b->data, b->allocated);
         free(b->data);
+}
+
+void buffer_done(struct buffer *b)
+{
+        release(b);
         *b = (struct buffer){.max = b->max, .secret = b->secret};
 }
 
-/* From this size on the server's malloc() has pages of its own for a block, and the kernel moves them. */
-#define MOVED_BYTES ((size_t)1 << 20)
+static char *map(size_t size)
+{
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-/* realloc() would leave what it had where it was. Of a large one two copies would be held. */
+        return p == MAP_FAILED ? NULL : p;
+}
+
+/* realloc() would leave what it had where it was. */
 static char *grow_secret(struct buffer *b, size_t want)
 {
-        if (b->allocated >= MOVED_BYTES)
-                return realloc(b->data, want);
-        char *grown = malloc(want);
-
-        if (grown && b->data) {
-                memcpy(grown, b->data, b->size);
-                explicit_bzero(b->data, b->allocated);
-                free(b->data);
+        if (b->mapped) {
+                void *moved = mremap(b->data, b->allocated, want, MREMAP_MAYMOVE);
+                return moved == MAP_FAILED ? NULL : moved;
         }
+        char *grown = want >= MAPPED_BYTES ? map(want) : malloc(want);
+        if (!grown)
+                return NULL;
+        if (b->data)
+                memcpy(grown, b->data, b->size);
+        release(b);
+        b->mapped = want >= MAPPED_BYTES;
         return grown;
 }
 
@@ -45,7 +65,7 @@ int buffer_add(struct buffer *b, const void *data, size_t size)
         if (b->size + size + 1 > b->allocated) {
                 size_t want = MAX(b->allocated * 2, b->size + size + 1);
                 want = MAX(want, (size_t)256);
-                char *grown = b->secret ? grow_secret(b, want) : realloc(b->data, want);
+                char *grown = b->secret || b->mapped ? grow_secret(b, want) : realloc(b->data, want);
                 if (!grown)
                         return -ENOMEM;
                 b->data = grown;

@@ -13,6 +13,7 @@ struct buffer {
         char *data; /* always NUL-terminated once something was added */
         size_t size, allocated, max;
         bool secret; /* set after buffer_init(): nothing of it stays in memory that was freed */
+        bool mapped; /* a large secret one: its memory is not malloc()'s */
 };
 
 void buffer_init(struct buffer *b, size_t max);

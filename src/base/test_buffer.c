@@ -66,11 +66,59 @@ static void test_done_keeps_cap(void **state)
         buffer_done(&b);
 }
 
+static char piece[300000];
+
+static void add_pieces(struct buffer *b, int n)
+{
+        for (int i = 0; i < n; i++) {
+                memset(piece, 'a' + i, sizeof(piece));
+                assert_int_equal(buffer_add(b, piece, sizeof(piece)), 0);
+        }
+}
+
+static void test_large_secret_ones_have_pages_of_their_own(void **state)
+{
+        struct buffer b;
+
+        buffer_init(&b, 100000000);
+        b.secret = true;
+        add_pieces(&b, 1);
+        assert_false(b.mapped);
+        add_pieces(&b, 20);
+        assert_true(b.mapped);
+        assert_int_equal(b.size, 21 * sizeof(piece));
+        for (int i = 0; i < 21; i++)
+                for (size_t at = 0; at < sizeof(piece); at += 7)
+                        assert_int_equal(b.data[(size_t)i * sizeof(piece) + at], i < 1 ? 'a' : 'a' + i - 1);
+        assert_int_equal(b.data[b.size], '\0');
+        b.secret = false; /* that it is mapped stays true */
+        add_pieces(&b, 26);
+        assert_true(b.mapped);
+        b.secret = true;
+        buffer_done(&b);
+        assert_true(b.secret && !b.mapped && !b.data && b.allocated == 0 && b.max == 100000000);
+        assert_int_equal(buffer_add_string(&b, "again"), 0);
+        assert_string_equal(b.data, "again");
+        assert_int_equal(buffer_add(&b, NULL, 200000000), -EFBIG);
+        buffer_done(&b);
+}
+
+static void test_large_others_have_not(void **state)
+{
+        _cleanup_buffer_ struct buffer b;
+
+        buffer_init(&b, 100000000);
+        add_pieces(&b, 20);
+        assert_false(b.mapped);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_grows_and_terminates),
                 cmocka_unit_test(test_cap_adds_nothing),
+                cmocka_unit_test(test_large_secret_ones_have_pages_of_their_own),
+                cmocka_unit_test(test_large_others_have_not),
                 cmocka_unit_test(test_add_some),
                 cmocka_unit_test(test_done_keeps_cap),
         };

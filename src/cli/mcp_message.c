@@ -88,12 +88,11 @@ void input_init(struct input *in)
 {
         *in = (struct input){0};
         buffer_init(&in->bytes, MCP_LINE_BYTES_MAX + PIECE_BYTES);
+        in->bytes.secret = true;
 }
 
 void input_done(struct input *in)
 {
-        if (in->bytes.data)
-                explicit_bzero(in->bytes.data, in->bytes.allocated);
         buffer_done(&in->bytes);
 }
 

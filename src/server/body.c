@@ -16,6 +16,7 @@ void body_init(struct body *b)
 {
         *b = (struct body){.fd = -1};
         buffer_init(&b->memory, BODY_MEMORY_MAX);
+        b->memory.secret = true;
 }
 
 /* Of all bodies. Those that are read by the loop count, and those that handlers work with. */
@@ -25,30 +26,7 @@ static _Atomic uint64_t file_bytes;
 static void memory_done(struct body *b)
 {
         memory_bytes -= b->memory.allocated;
-        if (b->memory.data)
-                explicit_bzero(b->memory.data, b->memory.allocated);
         buffer_done(&b->memory);
-}
-
-/* Twice as much room as there was, and nothing left in the old one. */
-static int memory_grow(struct buffer *m, size_t size)
-{
-        size_t want = MAX(2 * m->allocated, m->size + size + 1);
-
-        if (m->size + size + 1 <= m->allocated || size > m->max - m->size)
-                return 0;
-        want = MAX(want, (size_t)256);
-        char *grown = malloc(want);
-        if (!grown)
-                return -ENOMEM;
-        if (m->data) {
-                memcpy(grown, m->data, m->size + 1);
-                explicit_bzero(m->data, m->allocated);
-        }
-        free(m->data);
-        m->data = grown;
-        m->allocated = want;
-        return 0;
 }
 
 /* It has no name, but its blocks stay on the disk: mostly they have not come there yet, and never will. */
@@ -142,9 +120,7 @@ int body_add(struct body *b, const char *directory, const void *bytes, size_t si
 
         if (b->fd < 0) {
                 size_t before = b->memory.allocated;
-                r = memory_bytes + size > BODIES_MEMORY_MAX ? -EFBIG : memory_grow(&b->memory, size);
-                if (r == 0)
-                        r = buffer_add(&b->memory, bytes, size);
+                r = memory_bytes + size > BODIES_MEMORY_MAX ? -EFBIG : buffer_add(&b->memory, bytes, size);
                 memory_bytes += b->memory.allocated - before;
                 if (r == -ENOMEM)
                         return error_set(err, GB_E_UNAVAILABLE, ENOMEM, "there is no memory for the body of the request");

@@ -189,9 +189,8 @@ static void send_out(struct line *l)
         }
         l->out_sent = 0;
         l->out.size = 0;
-        if (l->out.allocated > LINE_OUT_FULL) {
+        if (l->out.allocated > LINE_OUT_FULL)
                 buffer_done(&l->out);
-        }
 }
 
 static int read_line(struct line *l, char *chunk, gb_error *why)
