@@ -13,12 +13,12 @@
 #include "journal/journal.h"
 #include "server/command_state.h"
 #include "server/commands.h"
+#include "server/live.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define PAGE 500 /* records that are read at a time */
 
@@ -58,7 +58,7 @@ static const char **place_of(struct flags *f, int option)
 
 static int read_time(const char *name, const char *text, uint64_t *ret, gb_error *err)
 {
-        uint64_t span, now = (uint64_t)time(NULL) * 1000000;
+        uint64_t span, now = live_wall_usec();
 
         if (!text || journal_time_parse(text, ret) == 0)
                 return 0;

@@ -14,12 +14,12 @@
 #include "journal/tokens.h"
 #include "server/command_state.h"
 #include "server/commands.h"
+#include "server/live.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define DEFAULT_TENANT "default"
 #define DEFAULT_SCOPE "run"
@@ -90,7 +90,7 @@ static json_t *time_to_json(uint64_t usec)
 
 static const char *state_of(const struct token *t)
 {
-        uint64_t now = (uint64_t)time(NULL) * 1000000;
+        uint64_t now = live_wall_usec();
 
         return t->revoked_usec > 0 ? "revoked" : t->expires_usec > 0 && t->expires_usec <= now ? "expired" : "valid";
 }
@@ -140,7 +140,7 @@ static int fill_token(const struct flags *f, struct token *ret, gb_error *err)
         strcpy(ret->name, name);
         if (f->expires && (command_span(f->expires, &span) < 0 || span == 0 || span > SPAN_MAX_USEC))
                 return error_set(err, GB_E_USAGE, EINVAL, "--expires: %s is not a time such as 12h, 30d or 4w, up to ten years", quote(f->expires).text);
-        ret->expires_usec = span > 0 ? (uint64_t)time(NULL) * 1000000 + span : 0;
+        ret->expires_usec = span > 0 ? live_wall_usec() + span : 0;
         return token_scopes_parse(f->scope ? f->scope : DEFAULT_SCOPE, &ret->scopes, err);
 }
 
