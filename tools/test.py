@@ -380,7 +380,7 @@ SERVER = tuple(
     for name in ("api_*", "http", "serve*", "audit", "tokens", "openapi", "cli_server", "cli_sessions")
 )
 NETWORK = ("tests/e2e/test_network*.py", "tests/e2e/test_cli_net.py")
-SESSIONS = ("tests/e2e/test_sessions_*.py", "tests/e2e/test_warm.py", "tests/e2e/test_repl.py")
+SESSIONS = ("tests/e2e/test_sessions_*.py", "tests/e2e/test_warm*.py", "tests/e2e/test_repl.py")
 BY_LIBRARY = ("tests/e2e/test_sessions_python.py", "tests/e2e/test_sessions_files.py")
 FAULTS = ("tests/e2e/test_faults*.py",)
 OVER_NETWORK = ("tests/escape/test_1[12]*.py",)

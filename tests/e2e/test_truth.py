@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import endings  # noqa: E402
 from cgroups import OwnGroups  # noqa: E402
 from conftest import needs_root, wait_until  # noqa: E402
+from ending import Ending, exited, gone, killed  # noqa: E402
 from server import PATIENCE, Server, in_threads, wait_for  # noqa: E402
 from serving import who  # noqa: E402
 from session_fixtures import cold_sessions, own_warden  # noqa: E402
@@ -234,10 +235,10 @@ def held():
 ENDS = pytest.mark.parametrize(
     "end, outcome",
     [
-        ("exit 0", endings.exited(0)),
-        ("exit 7", endings.exited(7)),
-        ("kill -TERM $$", endings.killed("SIGTERM")),
-        ("kill -SYS $$", endings.killed("SIGSYS")),
+        ("exit 0", exited(0)),
+        ("exit 7", exited(7)),
+        ("kill -TERM $$", killed("SIGTERM")),
+        ("kill -SYS $$", killed("SIGSYS")),
     ],
 )
 
@@ -246,7 +247,7 @@ ENDS = pytest.mark.parametrize(
 def test_a_context_whose_end_is_told_late(held, end, outcome):
     """The front sees the control channel close long before the warden tells how the interpreter has ended."""
     code = f"echo on; sleep 0.1; {end}"
-    held(held.session, endings.Ending("a context ends", "bash", code, endings.gone(outcome), stdout="on\n"))
+    held(held.session, Ending("a context ends", "bash", code, gone(outcome), stdout="on\n"))
 
 
 @ENDS
@@ -256,7 +257,7 @@ def test_an_end_within_the_time_limit_that_is_told_late(held, in_session, end, o
     code = f"echo on; sleep 0.1; {end}"
     held(
         held.session if in_session else "/v1/runs",
-        endings.Ending("ends", "sh", code, outcome, stdout="on\n", timeout=0.7),
+        Ending("ends", "sh", code, outcome, stdout="on\n", timeout=0.7),
     )
 
 

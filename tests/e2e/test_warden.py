@@ -12,7 +12,7 @@ import time
 import pytest
 from conftest import ROOT, needs_root, wait_until
 from session_fixtures import make_sessions, own_warden
-from test_warm import Server, warm_box
+from warm_fixtures import Server, warm_box
 
 FREEZER = pathlib.Path("/sys/fs/cgroup/freezer")
 PATIENCE = 30  # seconds that a busy machine may take for what takes milliseconds

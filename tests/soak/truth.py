@@ -30,7 +30,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from cgroups import OwnGroups  # noqa: E402
-from endings import ENDINGS, SMALL, Outcome, draw, outcome_of, show  # noqa: E402
+from ending import Outcome, outcome_of, show  # noqa: E402
+from endings import ENDINGS, SMALL, draw  # noqa: E402
 from server import NDJSON, Server, birth, wait_for  # noqa: E402
 
 PATIENCE = 120  # seconds for one answer: a run that takes longer hangs
