@@ -14,6 +14,7 @@ import pytest
 from conftest import Box, needs_root
 from engine_fixtures import engines
 from engines import IMAGE, Engine
+from server import ROOT
 
 WEAKER = ["runtime"]  # Debian's runc
 SESSION, OWNER = "org.glovebox.session", "org.glovebox.owner"
@@ -37,6 +38,12 @@ def docker_box(engines, attack_dir, scratch):
     for one in left:
         box.engine.remove(one["Id"])
     assert not left, "containers are left"
+
+
+def docker_policy():
+    """What ships, with containers, for a server."""
+    text = (ROOT / "config/sandbox.yaml").read_text()
+    return text.replace("backend: native ", "backend: docker ").replace("allow_weaker: []", "allow_weaker: [runtime]")
 
 
 def derive(engine, name, config, base=IMAGE):

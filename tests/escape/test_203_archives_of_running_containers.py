@@ -3,8 +3,8 @@
 """
 from engine_proxy import Proxy
 from file_fixtures import Workspace, tar_of
-from hostile_engines import docker_box, engines
-from server import ROOT, Server
+from hostile_engines import docker_box, docker_policy, engines
+from server import Server
 from test_204_closed_list_of_calls import unknown
 
 SWAP = """
@@ -27,7 +27,7 @@ while True:
 
 def test_files_do_not_go_by_the_engine(docker_box):
     with Proxy(docker_box.engine) as proxy:
-        policy = (ROOT / "config/sandbox.yaml").read_text().replace("backend: native ", "backend: docker ").replace("allow_weaker: []", "allow_weaker: [runtime]")
+        policy = docker_policy()
         with Server(policy=policy, environ={"DOCKER_HOST": proxy.host}) as server:
             space = Workspace(server)
             started = [path for method, path in proxy.calls() if path.endswith("/start")]

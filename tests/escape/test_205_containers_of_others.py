@@ -9,8 +9,8 @@ import signal
 from conftest import wait_until
 from engine_proxy import Proxy, answer
 from engines import IMAGE
-from hostile_engines import OWNER, SESSION, begin, docker_box, engines
-from server import ROOT, Server
+from hostile_engines import OWNER, SESSION, begin, docker_box, docker_policy, engines
+from server import Server
 
 HEX = "0123456789abcdef" * 2
 
@@ -135,7 +135,7 @@ def test_an_engine_that_cannot_be_asked_is_an_error(docker_box, scratch):
 def test_a_server_sweeps_at_its_start(docker_box):
     """What is another's stays, as with `clean`. Nobody is asked to sweep, and nothing is run."""
     engine = docker_box.engine
-    policy = (ROOT / "config/sandbox.yaml").read_text().replace("backend: native ", "backend: docker ").replace("allow_weaker: []", "allow_weaker: [runtime]")
+    policy = docker_policy()
     left = left_by_a_dead_one(docker_box)
     with foreign(engine) as made:
         with Server(policy=policy, environ={"DOCKER_HOST": engine.host}):

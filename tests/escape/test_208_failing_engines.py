@@ -185,3 +185,15 @@ def test_removed_by_somebody(docker_box):
     docker_box.engine.remove(ours["Id"])
     last, took, _ = end_of(docker_box, process)
     assert_lost(last, took)
+
+
+def test_a_start_that_takes_long(docker_box):
+    """The engine answers others meanwhile, so it is waited for."""
+    def rule(method, target):
+        if target.endswith("/start"):
+            time.sleep(LOST_MAX + 1)
+
+    with Proxy(docker_box.engine, rule) as proxy:
+        result = make_docker_box(proxy.host, None, docker_box.scratch).run("print(1)")
+    assert result.verdict == "ok" and result.stdout == "1\n", result.explain()
+    assert ("GET", "/_ping") in proxy.calls()

@@ -214,21 +214,22 @@ int exchange_refusal(struct exchange *x, uint64_t deadline_usec, int cancel_fd, 
 
 /* ---- what engine.h promises ---- */
 
-/* What takes long is waited for only as long as the engine has a pulse. */
+/* What takes long is waited for only as long as the engine has a pulse: that this call is silent says nothing yet. */
 static int await_head(struct exchange *x, uint64_t deadline, gb_error *err)
 {
-        int r = 0;
+        while (!client_has_head(&x->client)) {
+                uint64_t pause = MIN(deadline, monotonic_usec() + ENGINE_PULSE_USEC);
+                gb_error why = {0};
 
-        while (r == 0 && !client_has_head(&x->client)) {
-                uint64_t now = monotonic_usec(), pause = MIN(deadline, now + ENGINE_PULSE_USEC);
-                if (now >= deadline)
-                        return silent(x, err);
-                while (r == 0 && !client_has_head(&x->client) && monotonic_usec() < pause)
-                        r = exchange_advance(x, pause, -1, err);
-                if (r == 0 && !client_has_head(&x->client) && pause < deadline && !engine_answers(x->engine))
-                        return silent(x, err);
+                int r = exchange_advance(x, pause, -1, &why);
+                if (r == -ETIMEDOUT && pause < deadline && engine_answers(x->engine))
+                        continue;
+                if (r < 0 && err)
+                        *err = why;
+                if (r < 0)
+                        return r;
         }
-        return r;
+        return 0;
 }
 
 bool engine_answers(const struct engine *e)

@@ -12,7 +12,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -150,30 +149,6 @@ int container_create(const struct container_request *request, struct container *
         return 0;
 }
 
-/* An engine that starts fifty containers at once starts none of them sooner, and answers nobody meanwhile: it seems to
- * hang. So the others wait here. */
-#define STARTS_MAX 8
-static pthread_mutex_t starts_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t starts_changed = PTHREAD_COND_INITIALIZER;
-static int n_starts;
-
-static void starts_enter(void)
-{
-        pthread_mutex_lock(&starts_lock);
-        while (n_starts >= STARTS_MAX)
-                pthread_cond_wait(&starts_changed, &starts_lock);
-        n_starts++;
-        pthread_mutex_unlock(&starts_lock);
-}
-
-static void starts_leave(void)
-{
-        pthread_mutex_lock(&starts_lock);
-        n_starts--;
-        pthread_cond_signal(&starts_changed);
-        pthread_mutex_unlock(&starts_lock);
-}
-
 int container_start(const struct engine *e, const struct container *c, gb_error *err)
 {
         _cleanup_json_ json_t *answer = NULL;
@@ -181,9 +156,7 @@ int container_start(const struct engine *e, const struct container *c, gb_error 
         int status;
 
         snprintf(target, sizeof(target), "/containers/%s/start", c->id);
-        starts_enter();
         int r = engine_call(e, "POST", target, NULL, CONTAINER_START_USEC, &status, &answer, err);
-        starts_leave();
         if (r < 0)
                 return r;
         return status == 204 || status == 304 ? 0 : engine_refusal(e, status, answer, "cannot start the container", err);

@@ -20,7 +20,7 @@
 #define ENGINE_RUNTIMES_MAX 16
 #define ENGINE_ANSWER_USEC 5000000ULL /* for the engine to say something */
 #define ENGINE_PULSE_USEC 2500000ULL  /* of silence in a call that may take longer; then it is asked whether it is there */
-#define ENGINE_PING_USEC 1000000ULL   /* for an answer to that */
+#define ENGINE_PING_USEC 2000000ULL   /* for an answer to that */
 
 struct engine {
         char socket[108];
