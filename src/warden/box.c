@@ -118,15 +118,13 @@ void box_done(struct box *b)
         child_release(&b->foreman);
         children_look_again();
         b->socket = loop_close(b->socket);
+        box_keep_little(b);
         b->proc = safe_close(b->proc);
         b->ruleset = safe_close(b->ruleset);
-        b->workspace = safe_close(b->workspace);
         for (int i = 0; i < FORK_NAMESPACE_COUNT; i++)
                 b->namespaces[i] = safe_close(b->namespaces[i]);
         while (b->n_watch > 0)
                 safe_close(b->watch[--b->n_watch]);
-        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
-                b->cgroup_parents[i] = safe_close(b->cgroup_parents[i]);
         b->state = BOX_NONE;
         if (b >= boxes && b < boxes + BOXES_MAX)
                 lowest = MIN(lowest, (size_t)(b - boxes));
@@ -152,19 +150,36 @@ static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
                 b->namespaces[i] = TAKE_FD(fds[n]);
 }
 
+/* A reason that was given stays. */
+static void fail_build(struct box *b)
+{
+        if (!b->failed)
+                error_set(&b->error, GB_E_INTERNAL, ECHILD,
+                          "the box could not be built: a process of it was killed (out of memory?)");
+        b->failed = true;
+}
+
 /* A process of the box that its maker hands over. The maker is trusted, but the process may be dead. */
 static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
 {
-        if (child_exists(c))
-                return false;
-        if (n_fds == 1 && child_claim(c, &fds[0]) == 0)
+        if (n_fds == 1 && !child_exists(c) && child_claim(c, &fds[0]) == 0)
                 return true;
         if (n_fds == 1)
                 sys_pidfd_send_signal(fds[0], SIGKILL); /* nobody else would */
-        b->failed = true;
-        error_set(&b->error, GB_E_INTERNAL, ECHILD,
-                  "the box could not be built: a process of it was killed (out of memory?)");
+        fail_build(b);
         return false;
+}
+
+static void take_init(struct box *b, int *fds, int n_fds)
+{
+        bool taken = take_child(b, &b->init, fds, n_fds);
+
+        if (taken && b->session)
+                loop_watch(b->init.pidfd, LOOP_BOX_END, b);
+        if (taken && b->template)
+                setup_say_claimed(b->socket);
+        else if (b->template)
+                shutdown(b->socket, SHUT_WR); /* it waits for a claim that cannot come */
 }
 
 /* The process that waits to become the program. In a session it is not wanted, and may have ended by itself already. */
@@ -184,15 +199,7 @@ static void take_frame(struct box *b, const struct setup_frame *frame, int *fds,
 {
         switch (frame->kind) {
         case SETUP_INIT:
-                if (!take_child(b, &b->init, fds, n_fds)) {
-                        if (b->template)
-                                shutdown(b->socket, SHUT_WR); /* it waits for a claim that cannot come */
-                        return;
-                }
-                if (b->session)
-                        loop_watch(b->init.pidfd, LOOP_BOX_END, b);
-                if (b->template)
-                        setup_say_claimed(b->socket);
+                take_init(b, fds, n_fds);
                 return;
         case SETUP_PROGRAM:
                 if (!child_exists(&b->program) && n_fds == 1)
@@ -226,9 +233,7 @@ static void on_built(struct box *b)
                 b->state = BOX_OPEN;
                 return;
         }
-        if (!b->failed)
-                error_set(&b->error, GB_E_INTERNAL, ECHILD, "the box could not be built: a process of it was killed (out of memory?)");
-        b->failed = true;
+        fail_build(b);
         box_stop(b, WARDEN_STOP_NONE);
 }
 
@@ -277,9 +282,7 @@ static void reap_program(struct box *b)
         struct rusage used = {0};
         struct ending ending = {0};
 
-        if (!child_reap(&b->program, 0, &ending, &used))
-                return;
-        if (b->started_usec == 0)
+        if (!child_reap(&b->program, 0, &ending, &used) || b->started_usec == 0)
                 return; /* it never became the program */
         b->report.ending = ending;
         if (!ending_may_be_kill(&ending))
@@ -308,9 +311,7 @@ static void on_setup_end(struct box *b)
         }
         if (b->proc >= 0 && !b->failed && !b->program_ended)
                 return;
-        if (!b->failed)
-                error_set(&b->error, GB_E_INTERNAL, ECHILD, "the box could not be built: a process of it was killed (out of memory?)");
-        b->failed = true;
+        fail_build(b);
         if (b->state != BOX_SHELL) /* a shell waits for its request to be told of */
                 box_stop(b, WARDEN_STOP_NONE);
 }
@@ -329,13 +330,12 @@ void box_on_end(struct box *b)
         if (b->session || b->state == BOX_DEAD || b->program_ended || !child_has_ended(&b->program))
                 return;
         drain_frames(b);
-        if (b->started_usec == 0 && child_exists(&b->setup)) {
+        if (b->started_usec == 0 && child_exists(&b->setup))
                 b->program_ended = true;
-        } else if (b->own && template_drain(b->own)) {
+        else if (b->own && template_drain(b->own))
                 reap_program(b);
-        } else {
+        else
                 box_stop(b, WARDEN_STOP_NONE);
-        }
 }
 
 /* What the front's walk of the workspace does not see. */
@@ -379,11 +379,9 @@ static void sample_tasks(struct box *b)
 {
         struct cgroup_stats *kept = &b->report.stats;
 
-        if (b->spec.cgroup.pids > 0)
-                return;
-        uint64_t now = inside_processes(b->proc);
+        uint64_t now = b->spec.cgroup.pids > 0 ? UINT64_MAX : inside_processes(b->proc);
         if (now == UINT64_MAX)
-                return;
+                return; /* the cgroup counts, or nobody knows */
         kept->pids_peak = MAX(kept->pids_peak, now);
         b->report.pids_full = b->spec.processes > 0 && now + 1 >= b->spec.processes; /* init is one */
 }
