@@ -52,6 +52,7 @@ struct box_end {
         /* whether they were observed; of a program in a session: session_usage() says */
         bool cpu_known, memory_known, pids_known;
         bool kills_known; /* oom_kills: a cgroup counts them */
+        bool disk_known;  /* disk_peak_bytes, inodes_peak */
 };
 
 struct box_event {
@@ -114,7 +115,9 @@ struct box_usage {
         bool disk_full;
         bool disk_unknown; /* the three could not be read now: they have their last known values, or 0 */
         bool cpu_known, memory_known, pids_known; /* whether the host counts them */
-        bool io_known; /* the same: bytes from and to its disks */
+        bool memory_peak_known, pids_peak_known;  /* and their peaks: not every kernel and engine does */
+        bool kills_known; /* the same: oom_kills */
+        bool io_known;    /* the same: bytes from and to its disks */
         uint64_t io_read_bytes, io_write_bytes;
 };
 

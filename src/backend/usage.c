@@ -85,8 +85,29 @@ int usage_read(const struct usage_files *u, struct cgroup_stats *ret)
                         return r;
                 *(uint64_t *)(void *)((char *)ret + counters[i].offset) = value / counters[i].divisor;
         }
-        if (ret->memory_peak_bytes < ret->memory_bytes)
-                ret->memory_peak_bytes = ret->memory_bytes; /* memory.peak is there since Linux 5.19 */
+        return 0;
+}
+
+#define COUNTS(u, name) usage_counts(u, offsetof(struct cgroup_stats, name))
+
+int usage_fill(const struct usage_files *u, struct box_usage *ret)
+{
+        struct cgroup_stats stats;
+
+        int r = usage_read(u, &stats);
+        if (r < 0)
+                return r;
+        *ret = (struct box_usage){
+                .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes,
+                .memory_peak_bytes = MAX(stats.memory_peak_bytes, stats.memory_bytes),
+                .pids = stats.pids, .pids_peak = MAX(stats.pids_peak, stats.pids),
+                .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
+                .cpu_known = COUNTS(u, cpu_usec), .memory_known = COUNTS(u, memory_bytes),
+                .pids_known = COUNTS(u, pids), .kills_known = COUNTS(u, oom_kills),
+                /* On v2 since Linux 5.19 and 6.1. Before, what is in use after an end is not what the peak was. */
+                .memory_peak_known = COUNTS(u, memory_peak_bytes), .pids_peak_known = COUNTS(u, pids_peak),
+        };
+        ret->io_known = usage_read_io(u, &ret->io_read_bytes, &ret->io_write_bytes) == 0;
         return 0;
 }
 

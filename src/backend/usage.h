@@ -5,6 +5,7 @@
 #ifndef BACKEND_USAGE_H
 #define BACKEND_USAGE_H
 
+#include "backend/backend.h"
 #include "kernel/cgroup.h"
 
 #define USAGE_COUNTERS 14
@@ -19,6 +20,8 @@ void usage_open(struct usage_files *u, const int dirs[static CGROUP_KIND_COUNT],
 void usage_close(struct usage_files *u);
 /* 0 or a negative errno: -ENODEV when the cgroups are gone. */
 int usage_read(const struct usage_files *u, struct cgroup_stats *ret);
+/* The same, with what is known of it; nothing of disks. */
+int usage_fill(const struct usage_files *u, struct box_usage *ret);
 /* Whether somebody counts what lies there in struct cgroup_stats. */
 bool usage_counts(const struct usage_files *u, size_t offset);
 /* Bytes read and written, over all devices. -ENODATA where nobody counts them. */

@@ -108,8 +108,9 @@ static enum stop_reason sample_cpu(struct exec *x)
                 return STOP_NONE;
         int r = s->backend->session_usage(s->box, &now, NULL);
         pthread_mutex_unlock(&s->backend_lock);
-        x->blind = r < 0 ? x->blind + 1 : 0;
-        if (r < 0) /* the backend may be about to report the end; but a limit that cannot be looked at is not kept */
+        bool seen = r == 0 && now.cpu_known && x->before.cpu_known;
+        x->blind = seen ? 0 : x->blind + 1;
+        if (!seen) /* the backend may be about to report the end; but a limit that cannot be looked at is not kept */
                 return x->blind < BLIND_LOOKS_MAX ? STOP_NONE : STOP_LOST;
         return grown(now.cpu_usec, x->before.cpu_usec) > limit ? STOP_CPU : STOP_NONE;
 }
@@ -165,8 +166,9 @@ static void take_counters(struct exec *x, const struct box_usage *now)
         f->oom_kills = grown(now->oom_kills, x->before.oom_kills);
         f->pids_refused = grown(now->pids_refused, x->before.pids_refused);
         f->known.cpu = now->cpu_known && x->before.cpu_known;
-        f->known.memory = f->known.kills = now->memory_known;
-        f->known.pids = now->pids_known;
+        f->known.memory = now->memory_peak_known;
+        f->known.kills = now->kills_known;
+        f->known.pids = now->pids_peak_known;
 }
 
 /* The counters cannot be read. Those that came with the end of the program are as good; without them it is not known
@@ -177,12 +179,12 @@ static void miss_counters(struct exec *x)
         struct box_usage end = {
                 .cpu_usec = f->cpu_usec, .memory_peak_bytes = f->memory_peak_bytes, .pids_peak = f->pids_peak,
                 .oom_kills = f->oom_kills,
-                .pids_refused = f->pids_refused, .cpu_known = f->known.cpu, .memory_known = f->known.memory,
-                .pids_known = f->known.pids,
+                .pids_refused = f->pids_refused, .cpu_known = f->known.cpu, .memory_peak_known = f->known.memory,
+                .kills_known = f->known.kills, .pids_peak_known = f->known.pids,
         };
 
         take_counters(x, &end);
-        f->counters_lost = (x->before.memory_known && !f->known.memory) || (x->before.pids_known && !f->known.pids);
+        f->counters_lost = (x->before.kills_known && !f->known.kills) || (x->before.pids_peak_known && !f->known.pids);
         if (f->counters_lost && f->stop == STOP_NONE && ending_signal(&f->ending) == SIGKILL) {
                 f->stop = STOP_LOST;
                 f->lost_reason = "it was killed, and the counters that say whether a limit did it could not be read";

@@ -81,7 +81,7 @@ void result_take_end(struct result *r, const struct box_end *end)
         facts->ending = end->ending;
         facts->compiling = end->compiling;
         facts->known = (struct known_amounts){.wall = true, .cpu = end->cpu_known, .memory = end->memory_known,
-                .pids = end->pids_known, .disk = true, .kills = end->kills_known};
+                .pids = end->pids_known, .disk = end->disk_known, .kills = end->kills_known};
         facts->wall_usec = end->wall_usec;
         facts->cpu_usec = end->cpu_usec;
         facts->memory_peak_bytes = end->memory_peak_bytes;

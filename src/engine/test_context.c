@@ -329,7 +329,7 @@ static void test_limits_of_the_session(void **state)
 {
         open_context(&python);
         policy->cpu_time_usec = 15000;
-        fake.usage_grows = true;
+        fake.usage_grows = fake.usage.cpu_known = true;
         _cleanup_result_ struct result *cpu = run("sleep 60000");
         assert_int_equal(cpu->verdict.kind, VERDICT_CPU);
         assert_true(cpu->state_kept && cpu->facts.cpu_usec >= 20000);
@@ -341,8 +341,8 @@ static void test_limits_of_the_session(void **state)
 }
 
 static const struct box_usage counted = {
-        .cpu_known = true, .memory_known = true, .pids_known = true, .cpu_usec = 5, .memory_peak_bytes = 6,
-        .pids_peak = 7, .oom_kills = 2,
+        .cpu_known = true, .memory_peak_known = true, .pids_peak_known = true, .kills_known = true,
+        .cpu_usec = 5, .memory_peak_bytes = 6, .pids_peak = 7, .oom_kills = 2,
 };
 
 static struct result *run_once(const char *code)

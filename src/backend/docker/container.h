@@ -68,7 +68,7 @@ struct container_stats {
         uint64_t cpu_usec, memory_bytes, pids;
         uint64_t memory_peak_bytes; /* memory_bytes at least */
         uint64_t io_read_bytes, io_write_bytes;
-        bool cpu_known, memory_known, pids_known, io_known;
+        bool cpu_known, memory_known, memory_peak_known, pids_known, io_known;
 };
 int container_stats(const struct engine *e, const struct container *c, struct container_stats *ret, gb_error *err);
 

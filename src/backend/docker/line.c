@@ -425,7 +425,8 @@ static bool kill_container(struct line *l)
                 struct backend_program *p = l->programs[i];
                 if (!p || p->state != PROGRAM_RUNNING || p->ended || p->stop_usec == 0)
                         continue;
-                p->end = (struct wire_end){.usage = l->usage}; /* dead, but its end was not observed */
+                /* Dead, but its end was not observed, nor how full its places were. */
+                p->end = (struct wire_end){.wall_usec = monotonic_usec() - p->started_usec};
                 p->ended = true;
                 if (!p->abandoned)
                         line_queue_end(p);

@@ -302,7 +302,8 @@ static int take_answer(struct backend_program *p, const struct wire_frame *f, co
                 if (!ending_is_possible(&p->end.ending))
                         return line_broken(why, "an end that is none");
                 line_keep_usage(p->line, &p->end.usage);
-                p->end.usage = p->line->usage;
+                if (p->line->usage_is_old) /* full ones are still full; how much is in them is not known */
+                        p->end.usage.disk_full = p->line->usage.disk_full;
                 p->ended = true;
                 if (queue_add(p, ENTRY_END, 0, NULL, 0) < 0)
                         return error_set(why, GB_E_LOST, ENOMEM, "out of memory");

@@ -224,7 +224,7 @@ static void fill_end(const struct backend_program *p, struct box_end *ret)
         *ret = (struct box_end){
                 .ending = e->ending, .stop = late ? BOX_STOP_NONE : p->stop, .compiling = e->compiling != 0,
                 .disk_full = e->usage.disk_full != 0, .wall_usec = wall, .disk_peak_bytes = e->usage.disk_bytes,
-                .inodes_peak = e->usage.inodes,
+                .inodes_peak = e->usage.inodes, .disk_known = e->usage.known & WIRE_USAGE_DISK,
         };
 }
 
@@ -252,13 +252,9 @@ static int tell_end(const struct backend_program *p, struct box_event *ret, gb_e
                 fill_end(p, &ret->end);
                 return 0;
         }
-        if (line_ended_for_memory(p)) { /* the peak of memory is the session's to report */
+        if (line_ended_for_memory(p)) { /* the peak of memory is the session's to report; how full its places were is not known */
                 ret->kind = BOX_EVENT_ENDED;
-                ret->end = (struct box_end){
-                        .stop = BOX_STOP_MEMORY, .wall_usec = monotonic_usec() - p->started_usec,
-                        .disk_full = l->usage.disk_full != 0, .disk_peak_bytes = l->usage.disk_bytes,
-                        .inodes_peak = l->usage.inodes,
-                };
+                ret->end = (struct box_end){.stop = BOX_STOP_MEMORY, .wall_usec = monotonic_usec() - p->started_usec};
                 return 0;
         }
         if (err)

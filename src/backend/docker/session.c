@@ -101,17 +101,24 @@ static enum line_end explain_end(void *data, bool engine_lost, gb_error *why)
         }
         gb_error unknown = {0};
         int r = container_ended(&s->engine, &s->container, &end, &unknown);
-        oom = oom || end.oom; /* the engine knows nothing about one that is already gone */
+        /* The engine knows nothing about one that is already gone, and remembers each time that memory ran out: that
+         * may have been in an earlier run. */
+        oom = oom || (end.oom && atomic_load(&s->oom_kills) == 0);
         /* Process 1 is watched from here, where that is possible: its end is known without the engine. */
         struct pollfd first = {s->pidfd, POLLIN, 0};
         bool gone = (r == 0 && !end.running) || (s->pidfd >= 0 && poll(&first, 1, 0) == 1);
         if (r < 0)
                 (void)kill_directly(s); /* whoever is to blame: what broke a rule does not run on */
-        if (r < 0 && unknown.code == GB_E_UNAVAILABLE) {
+        if (r < 0 && unknown.code == GB_E_UNAVAILABLE && !engine_answers(&s->engine)) {
                 s->engine_lost = true;
                 error_set(why, GB_E_LOST, EPIPE, "the engine has gone: %.300s", unknown.message);
-        } else if (r == 0 && end.running) {
-                (void)end_container(s);
+        } else if (r < 0 && !gone) {
+                error_set(why, GB_E_LOST, EPIPE, "the engine ended the connection to the container, and cannot say what became of it: %.200s",
+                          unknown.message);
+        } else if (r == 0 && end.running && !gone) {
+                int ended = end_container(s);
+                error_set(why, GB_E_LOST, EPIPE, "the engine ended the connection to the container, which still ran: it %s",
+                          ended == 0 ? "was ended" : "could not be ended");
         } else if (r == 0 && end.exit_code > 0 && !oom) {
                 error_set(why, GB_E_LOST, EPIPE, "the container has ended with status %d%s%s", end.exit_code,
                           s->line.last_words[0] ? ": " : "", s->line.last_words);
@@ -146,7 +153,7 @@ int session_docker_sweep(const struct backend_sweep *sweep, gb_error *err)
         int r = engine_shared(&engine, &why);
         if (r == 0)
                 return container_sweep(&engine, sweep, err);
-        if (r == -ENOENT || r == -ENOTDIR || r == -EACCES || r == -EPERM)
+        if (!engine_is_chosen() && (r == -ENOENT || r == -ENOTDIR || r == -EACCES || r == -EPERM))
                 return 0; /* there is none that this user could have used */
         return error_set(err, (gb_error_code)why.code, why.errnum, "containers were not looked at: %s", why.message);
 }
@@ -409,22 +416,13 @@ int session_docker_event_fd(const struct backend_session *s)
 
 static int read_counters(struct backend_session *s, struct box_usage *ret)
 {
-        struct cgroup_stats stats = {0};
         uint64_t ours = 1 + line_programs(&s->line);
 
-        int r = usage_read(&s->counters, &stats);
+        int r = usage_fill(&s->counters, ret);
         if (r < 0)
                 return r;
-        *ret = (struct box_usage){
-                .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes, .memory_peak_bytes = stats.memory_peak_bytes,
-                .pids = stats.pids > ours ? stats.pids - ours : 0, .pids_peak = stats.pids_peak > ours ? stats.pids_peak - ours : 0,
-                .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
-                .cpu_known = usage_counts(&s->counters, offsetof(struct cgroup_stats, cpu_usec)),
-                .memory_known = usage_counts(&s->counters, offsetof(struct cgroup_stats, memory_bytes)),
-                .pids_known = usage_counts(&s->counters, offsetof(struct cgroup_stats, pids)),
-        };
-        ret->pids_peak = MAX(ret->pids_peak, ret->pids);
-        ret->io_known = usage_read_io(&s->counters, &ret->io_read_bytes, &ret->io_write_bytes) == 0;
+        ret->pids -= MIN(ret->pids, ours);
+        ret->pids_peak -= MIN(ret->pids_peak, ours);
         return 0;
 }
 
@@ -444,7 +442,7 @@ static int read_stats(struct backend_session *s, struct box_usage *ret, gb_error
                 .cpu_usec = t->cpu_usec, .memory_bytes = t->memory_bytes, .memory_peak_bytes = s->memory_peak_bytes,
                 .pids = t->pids, .pids_peak = s->pids_peak, .io_read_bytes = t->io_read_bytes,
                 .io_write_bytes = t->io_write_bytes, .cpu_known = t->cpu_known, .memory_known = t->memory_known,
-                .pids_known = t->pids_known, .io_known = t->io_known,
+                .pids_known = t->pids_known, .memory_peak_known = t->memory_peak_known, .io_known = t->io_known,
         };
         if (r == 0)
                 s->last = *ret;
@@ -458,8 +456,11 @@ static void tell_last(struct backend_session *s, struct box_usage *ret)
         pthread_mutex_lock(&s->stats_lock);
         *ret = s->last;
         pthread_mutex_unlock(&s->stats_lock);
-        if (!s->last_is_end)
-                ret->cpu_known = ret->memory_known = ret->pids_known = ret->io_known = false;
+        ret->disk_unknown = true; /* its places are gone with it */
+        if (s->last_is_end)
+                return;
+        ret->cpu_known = ret->memory_known = ret->pids_known = ret->io_known = false;
+        ret->memory_peak_known = ret->pids_peak_known = ret->kills_known = false;
 }
 
 int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
@@ -484,7 +485,7 @@ int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_er
         line_usage(&s->line, &inside);
         /* What the host counts there are gVisor's own tasks. */
         if (s->line.hello.is_gvisor) {
-                ret->pids_known = inside.seen.known & WIRE_USAGE_TASKS;
+                ret->pids_known = ret->pids_peak_known = inside.seen.known & WIRE_USAGE_TASKS;
                 ret->pids = inside.seen.tasks;
                 ret->pids_peak = inside.tasks_peak;
                 ret->pids_refused = 0;

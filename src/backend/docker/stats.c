@@ -70,9 +70,9 @@ static void take_stats(const json_t *answer, struct container_stats *ret)
         /* Cached files are dropped when memory is needed: v1 calls them cache, v2 inactive_file. */
         if (ret->memory_known && take_number(answer, "memory_stats.stats.inactive_file", &cache))
                 ret->memory_bytes -= MIN(cache, ret->memory_bytes);
-        ret->memory_peak_bytes = ret->memory_bytes; /* v2 has no other */
-        if (ret->memory_known && take_number(answer, "memory_stats.max_usage", &peak))
-                ret->memory_peak_bytes = MAX(peak, ret->memory_bytes);
+        /* Of a v2 host an engine reports no peak. */
+        ret->memory_peak_known = ret->memory_known && take_number(answer, "memory_stats.max_usage", &peak);
+        ret->memory_peak_bytes = ret->memory_peak_known ? MAX(peak, ret->memory_bytes) : ret->memory_bytes;
         ret->io_known = sum_io(answer, ret);
 }
 

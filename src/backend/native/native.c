@@ -116,8 +116,10 @@ static int native_start(const struct box_request *request, struct controls *ret_
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         box->socket = box->listener = -1;
         box->warden = WARDEN_NOBODY;
-        (void)native_host_probe(&host, true);
-        int r = start_box(request, &host, box, ret_controls, err);
+        int r = native_host_probe(&host, true);
+        if (r < 0)
+                return native_host_fail(r, err);
+        r = start_box(request, &host, box, ret_controls, err);
         native_host_done(&host);
         if (r < 0)
                 return r;
@@ -152,6 +154,7 @@ void warden_fill_end(struct box_end *end, const struct box_report *report)
                 .memory_known = report->stats.memory_peak_bytes > 0,
                 .kills_known = report->memory_counted,
                 .pids_known = report->stats.pids_peak > 0,
+                .disk_known = true,
         };
 }
 

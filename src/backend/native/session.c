@@ -67,18 +67,18 @@ struct backend_session {
 
 /* ---- the host, looked at once ---- */
 
-static const struct native_host *host_once(void)
+static int host_once(const struct native_host **ret, gb_error *err)
 {
         static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
         static struct native_host host;
         static bool known;
 
         pthread_mutex_lock(&mutex);
-        if (!known)
-                (void)native_host_probe(&host, true);
-        known = true;
+        int r = known ? 0 : native_host_probe(&host, true);
+        known = r == 0; /* what lacks only for a moment is not what this host is */
         pthread_mutex_unlock(&mutex);
-        return &host;
+        *ret = &host;
+        return r < 0 ? native_host_fail(r, err) : 0;
 }
 
 /* ---- requests ---- */
@@ -147,6 +147,8 @@ static const char *why_cold(const struct session_request *q, const struct native
                 return "the host's network cannot be joined from a template";
         if (!host->cgroup.memory || !host->cgroup.pids)
                 return "memory and tasks are not counted by cgroups";
+        if (!host->cgroup.cpu)
+                return "processors are not limited by a cgroup, and a fork of a template is not bound to any";
         if (!host->host_root && (own_root || q->workspace_fd >= 0))
                 return "without root a template's sessions have no directories of the host";
         if (q->uid != BOX_UID_DEFAULT || q->gid != BOX_UID_DEFAULT)
@@ -325,12 +327,15 @@ static int session_new(const struct session_request *q, bool unified, struct bac
 int session_native_open(const struct session_request *q, struct controls *ret_controls, struct backend_session **ret,
                         gb_error *err)
 {
-        const struct native_host *host = host_once();
+        const struct native_host *host;
         struct backend_session *s = NULL;
         struct warmth w;
         gb_error why = {0};
 
-        int r = session_new(q, host->cgroup.unified_controllers, &s, err);
+        int r = host_once(&host, err);
+        if (r < 0)
+                return r;
+        r = session_new(q, host->cgroup.unified_controllers, &s, err);
         if (r < 0)
                 return r;
         decide_warmth(q, host, &w);
@@ -417,27 +422,17 @@ int session_native_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid,
 
 int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
-        struct cgroup_stats stats = {0};
         struct statfs st;
 
-        int r = usage_read(&s->usage, &stats);
+        int r = usage_fill(&s->usage, ret);
         if (r < 0)
                 return error_set(err, GB_E_LOST, -r, "the session is gone: its cgroups cannot be read");
-        *ret = (struct box_usage){
-                .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes, .memory_peak_bytes = stats.memory_peak_bytes,
-                .pids = stats.pids, .pids_peak = stats.pids_peak, .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
-        };
-        ret->pids_peak = MAX(ret->pids_peak, ret->pids); /* where the kernel keeps none */
         ret->disk_unknown = s->is_private && fstatfs(s->workspace, &st) < 0;
         if (s->is_private && !ret->disk_unknown) {
                 ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
                 ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
         }
-        ret->cpu_known = usage_counts(&s->usage, offsetof(struct cgroup_stats, cpu_usec));
-        ret->memory_known = usage_counts(&s->usage, offsetof(struct cgroup_stats, memory_bytes));
-        ret->pids_known = usage_counts(&s->usage, offsetof(struct cgroup_stats, pids));
-        ret->io_known = usage_read_io(&s->usage, &ret->io_read_bytes, &ret->io_write_bytes) == 0;
         return 0;
 }
 
@@ -446,7 +441,10 @@ int session_native_admit(const struct policy *policy, struct controls *ret, gb_e
         struct box_request request = {.policy = policy, .workspace_fd = -1, .uid = ADMITTED_UID, .gid = ADMITTED_UID, .stdio = {-1, -1, -1}};
         struct box_spec spec = {0};
 
-        return native_admit(host_once(), &request, &spec, ret, err);
+        const struct native_host *host;
+
+        int r = host_once(&host, err);
+        return r < 0 ? r : native_admit(host, &request, &spec, ret, err);
 }
 
 int session_native_listener(struct backend_session *s, gb_error *err)
