@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FROM_DEFAULT "the default"
 #define DEFAULT_SOCKET "/var/run/docker.sock"
 #define UNIX_SCHEME "unix://"
 
@@ -85,7 +86,7 @@ static int open_config(char path[static HOST_PATH_MAX])
 
 static int unreadable(const char *directory, const char *name, const char *why, gb_error *err)
 {
-        return error_set(err, GB_E_USAGE, EINVAL, "cannot read %s/%s: %s; mend it, or set DOCKER_HOST to the engine's socket (unix:///var/run/docker.sock)",
+        return error_set(err, GB_E_USAGE, EINVAL, "cannot read %s/%s: %s; repair it, or set DOCKER_HOST to the engine's socket (unix:///var/run/docker.sock)",
                          quote_path(directory).text, name, why);
 }
 
@@ -108,8 +109,11 @@ static int find_context(int config, const char *directory, const char *name, str
 {
         int fd = openat(config, "contexts/meta", O_RDONLY | O_DIRECTORY | O_CLOEXEC), found = 0;
         DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+        char broken[sizeof("contexts/meta/") + NAME_MAX + sizeof("/meta.json")] = "", reason[128];
         size_t seen = 0;
 
+        if (!dir && config >= 0 && errno != ENOENT && errno != ENOTDIR)
+                found = unreadable(directory, "contexts/meta", strerror(errno), err);
         if (!dir)
                 safe_close(fd);
         for (struct dirent *entry; dir && found == 0 && seen < ENGINE_CONTEXTS_MAX && (entry = readdir(dir)) != NULL;) {
@@ -120,14 +124,21 @@ static int find_context(int config, const char *directory, const char *name, str
                         continue;
                 seen++;
                 snprintf(path, sizeof(path), "%s/meta.json", entry->d_name);
-                /* A broken one is no matter as long as it is not the one that is wanted. */
-                if (read_json(dirfd(dir), path, &meta, &why) == 0)
+                int r = read_json(dirfd(dir), path, &meta, &why);
+                if (r == 0)
                         found = match_context(meta, name, e, err);
+                if (r < 0 && r != -ENOENT && !broken[0]) {
+                        snprintf(broken, sizeof(broken), "contexts/meta/%s", path);
+                        snprintf(reason, sizeof(reason), "%s", why);
+                }
         }
         if (dir)
                 closedir(dir);
         if (found != 0)
                 return found < 0 ? found : 0;
+        /* A broken one is no matter as long as the one that is wanted is found: else it may be that. */
+        if (broken[0])
+                return unreadable(directory, broken, reason, err);
         return error_set(err, GB_E_NOT_FOUND, ENOENT, "there is no Docker context %s in %s; see `docker context ls`, or set DOCKER_HOST=unix:///var/run/docker.sock",
                          quote(name).text, quote_path(directory).text);
 }
@@ -171,13 +182,20 @@ int engine_address(struct engine *ret, gb_error *err)
                         snprintf(e.from, sizeof(e.from), "the Docker context %s", quote(context).text);
                         r = find_context(config, directory, context, &e, err);
                 } else {
-                        snprintf(e.from, sizeof(e.from), "the default");
+                        snprintf(e.from, sizeof(e.from), FROM_DEFAULT);
                         snprintf(e.socket, sizeof(e.socket), DEFAULT_SOCKET);
                 }
         }
         if (r == 0)
                 *ret = e;
         return r;
+}
+
+bool engine_is_chosen(void)
+{
+        struct engine e;
+
+        return engine_address(&e, NULL) < 0 || strcmp(e.from, FROM_DEFAULT) != 0;
 }
 
 /* ---- nobody there ---- */

@@ -236,7 +236,8 @@ bool engine_answers(const struct engine *e)
 {
         int status = 0;
 
-        return engine_call(e, "GET", "/_ping", NULL, ENGINE_PING_USEC, &status, NULL, NULL) == 0 && status == 200;
+        int r = engine_call(e, "GET", "/_ping", NULL, ENGINE_PING_USEC, &status, NULL, NULL);
+        return r == 0 ? status == 200 : r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
 
 int engine_call(const struct engine *e, const char *method, const char *target, json_t *body, uint64_t wait_usec, int *ret_status, json_t **ret,

@@ -199,12 +199,11 @@ static int take_info(struct engine *e, const json_t *answer, gb_error *err)
 /* ---- opening ---- */
 
 /* An object, or an error with a remedy: nothing was done, so nothing is lost. */
-static int ask(const struct engine *e, const char *target, uint64_t deadline, json_t **ret, gb_error *err)
+static int ask(const struct engine *e, const char *target, json_t **ret, gb_error *err)
 {
-        uint64_t now = monotonic_usec();
         gb_error failure = {0};
         int status;
-        int r = engine_call(e, "GET", target, NULL, now < deadline ? deadline - now : 1, &status, ret, &failure);
+        int r = engine_call(e, "GET", target, NULL, 0, &status, ret, &failure);
 
         if (r < 0) {
                 if (failure.code == GB_E_LOST)
@@ -223,17 +222,16 @@ static int ask(const struct engine *e, const char *target, uint64_t deadline, js
 
 int engine_open(struct engine *ret, gb_error *err)
 {
-        uint64_t deadline = monotonic_usec() + ENGINE_ANSWER_USEC;
         _cleanup_json_ json_t *version = NULL, *info = NULL;
         struct engine e;
         int r = engine_address(&e, err);
 
         if (r == 0)
-                r = ask(&e, "/version", deadline, &version, err);
+                r = ask(&e, "/version", &version, err);
         if (r == 0)
                 r = take_version(&e, version, err);
         if (r == 0)
-                r = ask(&e, "/info", deadline, &info, err);
+                r = ask(&e, "/info", &info, err);
         if (r == 0)
                 r = take_info(&e, info, err);
         if (r == 0)

@@ -153,7 +153,7 @@ static void by_context(void **state _unused_)
         setenv("DOCKER_CONTEXT", "far", 1);
         assert_refused("\"ssh://far\"");
         setenv("DOCKER_CONTEXT", "broken", 1);
-        assert_refused("no Docker context \"broken\"");
+        assert_refused("contexts/meta/cc/meta.json: it is no JSON that can be used");
         setenv("DOCKER_CONTEXT", "empty", 1);
         assert_refused("no address of an engine");
         setenv("DOCKER_HOST", "unix:///x", 1);
