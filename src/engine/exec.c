@@ -415,6 +415,8 @@ static void take_program_event(struct exec *x)
                 return;
         if (r < 0) {
                 lose_program(x, x->error.message);
+                if (x->error.code == GB_E_NOT_FOUND) /* the compiler, say: nothing of the code was run */
+                        x->status = r;
                 return;
         }
         /* What it wrote last is still there. Nobody is left to be ended for it. */

@@ -514,7 +514,8 @@ void run_job_fail(struct run_job *job, const gb_error *err)
                 error_set(&why, GB_E_INTERNAL, EIO, "the run could not be begun");
         scrubbing_error(job->server->scrubbing, job->session ? living_secrets_scrub(job->session->secrets) : NULL, &why);
         leave(job);
-        if (job->started)
+        /* Of a compiler that cannot be executed the start was told, but nothing of the code has run. */
+        if (job->started && why.code != GB_E_NOT_FOUND)
                 end_lost(job, &why);
         else
                 end_failed(job, &why);

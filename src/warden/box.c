@@ -22,7 +22,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -80,7 +79,7 @@ static void reap_init(struct box *b)
         struct pollfd end = {.fd = b->init.pidfd, .events = POLLIN};
         uint64_t give_up = monotonic_usec() + REAP_TIMEOUT_USEC; /* box_done() gives the claim back then */
 
-        while (child_exists(&b->init) && !child_reap(&b->init, WNOHANG, NULL, NULL) && monotonic_usec() < give_up) {
+        while (child_exists(&b->init) && !child_reap(&b->init, WNOHANG, NULL) && monotonic_usec() < give_up) {
                 children_reap_unclaimed();
                 if (b->template)
                         template_pump(b->template); /* a child may have been forked into it just now */
@@ -151,11 +150,11 @@ static void take_built(struct box *b, uint32_t value, int *fds, int n_fds)
 }
 
 /* A reason that was given stays. */
-static void fail_build(struct box *b)
+static void fail_build(struct box *b, int errnum)
 {
         if (!b->failed)
-                error_set(&b->error, GB_E_INTERNAL, ECHILD,
-                          "the box could not be built: a process of it was killed (out of memory?)");
+                error_set(&b->error, GB_E_INTERNAL, errnum, "the box could not be built: %s", errnum == EMFILE ?
+                          "the warden has no descriptors left" : "a process of it was killed (out of memory?)");
         b->failed = true;
 }
 
@@ -166,7 +165,7 @@ static bool take_child(struct box *b, struct child *c, int *fds, int n_fds)
                 return true;
         if (n_fds == 1)
                 sys_pidfd_send_signal(fds[0], SIGKILL); /* nobody else would */
-        fail_build(b);
+        fail_build(b, ECHILD);
         return false;
 }
 
@@ -233,7 +232,7 @@ static void on_built(struct box *b)
                 b->state = BOX_OPEN;
                 return;
         }
-        fail_build(b);
+        fail_build(b, ECHILD);
         box_stop(b, WARDEN_STOP_NONE);
 }
 
@@ -241,7 +240,7 @@ static void on_built(struct box *b)
 static void drop_program(struct box *b)
 {
         child_kill(&b->program);
-        (void)child_reap(&b->program, 0, NULL, NULL);
+        (void)child_reap(&b->program, 0, NULL);
 }
 
 void box_on_frame(struct box *b)
@@ -250,13 +249,15 @@ void box_on_frame(struct box *b)
         int fds[BOX_FDS_MAX], n_fds;
 
         ssize_t n = setup_frame_receive(b->socket, &frame, fds, &n_fds);
-        if (n == -EAGAIN || n == -EMSGSIZE)
+        if (n == -EAGAIN)
                 return;
+        if (n == -EMSGSIZE)
+                fail_build(b, EMFILE);
         if (n == (ssize_t)sizeof(frame))
                 take_frame(b, &frame, fds, n_fds);
         for (int i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
-        if (n <= 0)
+        if (n <= 0 && n != -EMSGSIZE)
                 b->socket = loop_close(b->socket); /* the program was executed, or all who could speak are dead */
         if (b->state == BOX_BUILDING && child_exists(&b->program) && b->started_usec > 0)
                 b->state = BOX_RUNNING;
@@ -275,14 +276,12 @@ static void drain_frames(struct box *b)
         }
 }
 
-/* Reaps the program: its status is the run's. Where no cgroup counted, what the kernel charged to it
- * and to the children it waited for has to do. */
+/* Reaps the program: its status is the run's. */
 static void reap_program(struct box *b)
 {
-        struct rusage used = {0};
         struct ending ending = {0};
 
-        if (!child_reap(&b->program, 0, &ending, &used) || b->started_usec == 0)
+        if (!child_reap(&b->program, 0, &ending) || b->started_usec == 0)
                 return; /* it never became the program */
         b->report.ending = ending;
         if (!ending_may_be_kill(&ending))
@@ -291,9 +290,6 @@ static void reap_program(struct box *b)
                 error_set(&b->error, GB_E_LOST, ECHILD, "the program's end was not seen");
                 b->failed = true;
         }
-        b->program_usage.cpu_usec = (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
-                                    (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-        b->program_usage.memory_peak_bytes = (uint64_t)used.ru_maxrss * 1024;
 }
 
 /* The setup process has done its part, or could not. */
@@ -311,14 +307,14 @@ static void on_setup_end(struct box *b)
         }
         if (b->proc >= 0 && !b->failed && !b->program_ended)
                 return;
-        fail_build(b);
+        fail_build(b, ECHILD);
         if (b->state != BOX_SHELL) /* a shell waits for its request to be told of */
                 box_stop(b, WARDEN_STOP_NONE);
 }
 
 void box_on_end(struct box *b)
 {
-        if (child_reap(&b->setup, WNOHANG, NULL, NULL))
+        if (child_reap(&b->setup, WNOHANG, NULL))
                 on_setup_end(b);
         if (b->session && b->state != BOX_DEAD && child_has_ended(&b->init)) {
                 b->init_ended = true;
@@ -479,13 +475,13 @@ static void end_program(struct box *b)
         /* The setup process first: once it is dead, its last frames tell of every process it has handed
          * over, and those it had not end by themselves. */
         child_kill(&b->setup);
-        (void)child_reap(&b->setup, 0, NULL, NULL);
+        (void)child_reap(&b->setup, 0, NULL);
         drain_frames(b);
         child_kill(&b->init);
         child_kill(&b->program);
         child_kill(&b->foreman);
         /* Before init, which cannot end while these are not reaped. */
-        (void)child_reap(&b->foreman, 0, NULL, NULL);
+        (void)child_reap(&b->foreman, 0, NULL);
         reap_program(b);
 }
 
@@ -497,22 +493,16 @@ void box_kill(struct box *b)
         reap_init(b);
 }
 
-/* Peaks that no cgroup has given. */
+/* Peaks of tasks and disk that nobody has counted as they are meant. */
 static void fill_gaps(struct box *b)
 {
         struct cgroup_stats *s = &b->report.stats;
 
-        if (s->memory_peak_bytes == 0)
-                s->memory_peak_bytes = b->program_usage.memory_peak_bytes;
-        if (s->cpu_usec == 0)
-                s->cpu_usec = b->program_usage.cpu_usec;
         /* In a v2 group init is counted too, and so was the setup process: of a peak of three or less
          * only what was sampled later says something. */
         if (b->spec.flags & BOX_UNIFIED_CONTROLLERS)
-                s->pids_peak = s->pids_peak > 3 ? s->pids_peak - 1 : b->tasks_seen;
+                s->pids_peak = s->pids_peak > 3 ? s->pids_peak - 1 : MAX(b->tasks_seen, (uint64_t)1);
         b->report.disk_peak_bytes += b->unlinked_peak_bytes;
-        if (s->pids_peak == 0 && b->started_usec > 0)
-                s->pids_peak = 1;
 }
 
 void box_stop(struct box *b, enum warden_stop why)

@@ -70,7 +70,6 @@ struct box {
         bool announced; /* and WARDEN_STARTED was sent */
         bool failed;    /* error says why nothing ran */
         gb_error error;
-        struct cgroup_stats program_usage; /* from wait, for where there is no cgroup */
         struct box_report report;
 };
 

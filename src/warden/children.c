@@ -82,7 +82,7 @@ void child_release(struct child *c)
         *c = (struct child)CHILD_NONE;
 }
 
-bool child_reap(struct child *c, int flags, struct ending *ret, struct rusage *ret_usage)
+bool child_reap(struct child *c, int flags, struct ending *ret)
 {
         siginfo_t info = {0};
         long r;
@@ -90,7 +90,7 @@ bool child_reap(struct child *c, int flags, struct ending *ret, struct rusage *r
         if (!child_exists(c))
                 return false;
         do
-                r = syscall(SYS_waitid, P_PIDFD, c->pidfd, &info, WEXITED | flags | __WALL, ret_usage);
+                r = syscall(SYS_waitid, P_PIDFD, c->pidfd, &info, WEXITED | flags | __WALL, NULL);
         while (r < 0 && errno == EINTR);
         if (r == 0 && info.si_pid == 0)
                 return false;

@@ -18,7 +18,6 @@
 #include "base/ending.h"
 
 #include <stdbool.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 struct child {
@@ -45,8 +44,8 @@ void child_kill(const struct child *c);
 /* Whether it has ended; it stays unreaped. */
 bool child_has_ended(const struct child *c);
 /* Reaps it when it has ended, and returns true; *c is CHILD_NONE then. flags: WNOHANG, or 0 to wait for its end. ret
- * and ret_usage may be NULL. */
-bool child_reap(struct child *c, int flags, struct ending *ret, struct rusage *ret_usage);
+ * may be NULL. */
+bool child_reap(struct child *c, int flags, struct ending *ret);
 /* Gives the claim back: children_reap_unclaimed() reaps it when it ends. */
 void child_release(struct child *c);
 /* Kills an unclaimed child that another process has sent and that is not needed. Does nothing to other processes. */

@@ -57,6 +57,8 @@ ssize_t setup_frame_receive(int socket, struct setup_frame *ret, int fds[static 
 {
         ssize_t n = message_receive(socket, MSG_DONTWAIT, ret, sizeof(*ret), fds, n_fds);
 
+        if (n == -EMSGSIZE) /* without its descriptors: who waits for a claim gives up then */
+                shutdown(socket, SHUT_WR);
         return n == -ECONNRESET ? message_receive(socket, MSG_DONTWAIT, ret, sizeof(*ret), fds, n_fds) : n;
 }
 

@@ -288,7 +288,7 @@ static void take_frame(struct program *p, const struct setup_frame *frame, int *
                 p->compiling = frame->value > 0;
                 if (p->compiling && p->state == PROGRAM_STARTING && child_exists(&p->process))
                         program_ready(p); /* the compiler counts: its time is the program's */
-        } else if (frame->kind == SETUP_FAILED && p->state == PROGRAM_STARTING) {
+        } else if (frame->kind == SETUP_FAILED) { /* also a compiler, or what it made, that cannot be executed */
                 p->failed = true;
                 p->error = frame->error;
                 p->error.message[sizeof(p->error.message) - 1] = '\0';
@@ -302,8 +302,13 @@ static bool read_frame(struct program *p)
         int fds[BOX_FDS_MAX], n_fds;
 
         ssize_t n = setup_frame_receive(p->socket, &frame, fds, &n_fds);
-        if (n == -EAGAIN || n == -EMSGSIZE)
-                return n == -EMSGSIZE;
+        if (n == -EAGAIN)
+                return false;
+        if (n == -EMSGSIZE) {
+                p->failed = true;
+                error_set(&p->error, GB_E_UNAVAILABLE, EMFILE, "the warden has no descriptors left");
+                return true;
+        }
         if (n == (ssize_t)sizeof(frame))
                 take_frame(p, &frame, fds, n_fds);
         for (int i = 0; i < n_fds; i++)
@@ -357,7 +362,7 @@ static void report_end(struct program *p, const struct ending *ending)
         event.report.stop = p->stop;
         event.report.compiling = p->compiling;
         event.report.wall_usec = p->started_usec > 0 ? monotonic_usec() - p->started_usec : 0;
-        if (p->state == PROGRAM_STARTING) {
+        if (p->state == PROGRAM_STARTING || p->failed) {
                 event.kind = WARDEN_FAILED;
                 event.error = p->error;
                 if (!p->failed)
@@ -436,7 +441,7 @@ static void kill_it(struct program *p)
  * the program. Returns true when nothing of it is left. */
 static bool reap(struct program *p, int flags, struct ending *ret)
 {
-        (void)child_reap(&p->entrant, flags, NULL, NULL);
+        (void)child_reap(&p->entrant, flags, NULL);
         while (p->socket >= 0 && read_frame(p))
                 ;
         look_for_exec(p);
@@ -445,7 +450,7 @@ static bool reap(struct program *p, int flags, struct ending *ret)
         *ret = (struct ending){0};
         if (!child_exists(&p->process))
                 return !child_exists(&p->entrant) && (p->stopping || !p->warm); /* nothing was started */
-        if (!child_reap(&p->process, flags, ret, NULL))
+        if (!child_reap(&p->process, flags, ret))
                 return false;
         while (p->socket >= 0 && read_frame(p))
                 ; /* frames sent between the last look and its end: there will be no others */

@@ -64,7 +64,7 @@ static void test_a_claimed_child_is_its_owners(void **state)
 
         assert_int_equal(child_claim(&c, &pidfd), 0);
         assert_int_equal(pidfd, -1);
-        assert_false(child_reap(&c, WNOHANG, &end, NULL));
+        assert_false(child_reap(&c, WNOHANG, &end));
         let_go(go);
         await_end(copy);
         children_reap_unclaimed();
@@ -72,7 +72,7 @@ static void test_a_claimed_child_is_its_owners(void **state)
         child_discard(copy); /* not another's to discard */
         assert_false(is_reaped(copy));
         assert_true(child_has_ended(&c));
-        assert_true(child_reap(&c, WNOHANG, &end, NULL));
+        assert_true(child_reap(&c, WNOHANG, &end));
         assert_true(ending_is_exit(&end));
         assert_int_equal(end.value, 7);
         assert_false(child_exists(&c));
@@ -91,7 +91,7 @@ static void test_one_that_was_reaped_cannot_be_claimed(void **state)
         assert_int_equal(child_claim(&c, &pidfd), -ECHILD);
         assert_true(pidfd >= 0); /* still the caller's */
         assert_false(child_exists(&c));
-        assert_false(child_reap(&c, WNOHANG, NULL, NULL));
+        assert_false(child_reap(&c, WNOHANG, NULL));
         close(pidfd);
 }
 
@@ -104,7 +104,7 @@ static void test_a_claim_has_one_owner(void **state)
         assert_int_equal(child_claim(&other, &copy), -ECHILD);
         assert_int_equal(child_claim(&other, &self), -ECHILD); /* no child of ours */
         let_go(go);
-        assert_true(child_reap(&c, 0, NULL, NULL));
+        assert_true(child_reap(&c, 0, NULL));
         close(copy);
         close(self);
 }
@@ -122,7 +122,7 @@ static void test_unclaimed_ones_behind_a_claimed_one_are_reaped(void **state)
         await_end(second);
         children_reap_unclaimed();
         assert_true(is_reaped(second) || access("/proc/thread-self/children", R_OK) < 0);
-        assert_true(child_reap(&c, 0, &end, NULL));
+        assert_true(child_reap(&c, 0, &end));
         assert_int_equal(end.value, 4);
         children_reap_unclaimed();
         assert_true(is_reaped(second));
@@ -140,7 +140,7 @@ static void test_an_end_that_another_saw_has_no_status(void **state)
         assert_int_equal(child_claim(&c, &pidfd), 0);
         let_go(go);
         assert_int_equal(waitpid(c.pid, NULL, 0), c.pid);
-        assert_true(child_reap(&c, WNOHANG, &end, NULL));
+        assert_true(child_reap(&c, WNOHANG, &end));
         assert_false(ending_is_seen(&end));
 }
 
@@ -152,7 +152,7 @@ static void test_signals_are_endings(void **state)
 
         assert_int_equal(child_claim(&c, &pidfd), 0);
         child_kill(&c);
-        assert_true(child_reap(&c, 0, &end, NULL));
+        assert_true(child_reap(&c, 0, &end));
         assert_int_equal(ending_signal(&end), SIGKILL);
         assert_false(ending_is_exit(&end));
         close(go);

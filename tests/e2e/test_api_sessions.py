@@ -9,7 +9,7 @@ import time
 
 import pytest
 from conftest import wait_until
-from server import BINARY, Server, in_threads, server, wait_for
+from server import BINARY, ROOT, Server, in_threads, server, wait_for
 
 
 def kind(run):
@@ -350,3 +350,26 @@ def test_a_session_that_is_made_while_the_server_ends():
         assert set(made) <= {201, 429, 503}, made
     finally:
         server.close()
+
+
+COMPILED = """
+  nowhere:
+    file: main.x
+    compile: [no-such-compiler, "{file}", "{out}"]
+    run: ["{out}"]
+  unfit:
+    file: main.y
+    compile: [cp, "{file}", "{out}"]
+    run: ["{out}"]
+"""
+
+
+@pytest.mark.parametrize("language, said", [("nowhere", "no-such-compiler is not installed"), ("unfit", "cannot execute")])
+def test_a_compiler_or_program_that_cannot_be_executed(language, said):
+    """Nothing of the code was run: that is no status of its own."""
+    languages = (ROOT / "config/languages.yaml").read_text() + COMPILED
+    with Server(languages=languages) as server:
+        session = server.post("/v1/sessions", {}).expect(201).json["id"]
+        for path in ("/v1/runs", f"/v1/sessions/{session}/runs"):
+            answer = server.post(path, {"language": language, "code": "x", "context": None} if "sessions" in path else {"language": language, "code": "x"})
+            assert answer.status != 200 and answer.code == "not_found" and said in answer.error["message"], (path, answer.explain())

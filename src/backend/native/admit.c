@@ -33,27 +33,30 @@ int native_host_hold(void)
 {
         int r = native_host_probe(&held, true);
 
-        /* What lacks only for a moment is not to be taken for what this host is. */
-        if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
-                return r;
-        is_held = true;
-        return 0;
+        is_held = r == 0;
+        return r;
 }
 
-/* The same descriptors, once more. */
-static void copy_held(struct native_host *ret)
+/* The same descriptors, once more. One that lacks would be a limit that lacks. */
+static int copy_held(struct native_host *ret)
 {
+        int r = 0;
+
         *ret = held;
-        for (int i = 0; i < CGROUP_KIND_COUNT; i++)
+        for (int i = 0; i < CGROUP_KIND_COUNT; i++) {
                 ret->cgroup.parent[i] = held.cgroup.parent[i] < 0 ? -1 : fcntl(held.cgroup.parent[i], F_DUPFD_CLOEXEC, 3);
+                if (held.cgroup.parent[i] >= 0 && ret->cgroup.parent[i] < 0)
+                        r = -errno;
+        }
+        if (r < 0)
+                native_host_done(ret);
+        return r;
 }
 
 int native_host_probe(struct native_host *ret, bool may_change)
 {
-        if (is_held) {
-                copy_held(ret);
-                return 0;
-        }
+        if (is_held)
+                return copy_held(ret);
         *ret = (struct native_host){
                 .landlock_abi = landlock_abi(),
                 .seccomp = prctl(PR_GET_SECCOMP) >= 0,
@@ -63,7 +66,16 @@ int native_host_probe(struct native_host *ret, bool may_change)
         };
         for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
                 ret->cgroup.parent[kind] = -1;
-        return cgroup_find(may_change, &ret->cgroup);
+        int r = cgroup_find(may_change, &ret->cgroup);
+        if (r != -ENOMEM && r != -EMFILE && r != -ENFILE)
+                return 0; /* no cgroup is a fact, too: why_not has the reason */
+        native_host_done(ret);
+        return r;
+}
+
+int native_host_fail(int r, gb_error *err)
+{
+        return error_set(err, GB_E_UNAVAILABLE, -r, "cannot look at what this host can enforce: %s", strerror(-r));
 }
 
 void native_host_done(struct native_host *h)

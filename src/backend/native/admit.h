@@ -19,9 +19,11 @@ struct native_host {
         bool counts_per_box; /* RLIMIT_NPROC counts per user namespace (Linux 5.14) */
 };
 
-/* *ret is good in any case; what could not be looked at is not there, and the errno says why. */
+/* What this host lacks is 0 in *ret. Fails only when this process lacks memory or descriptors to look. */
 int native_host_probe(struct native_host *ret, bool may_change);
-/* Probes it once and for all: for a process that will not be able to any more. Fails when it lacks memory or descriptors. */
+/* Says so. */
+int native_host_fail(int r, gb_error *err);
+/* Probes it once and for all: for a process that will not be able to any more. */
 int native_host_hold(void);
 void native_host_done(struct native_host *h);
 

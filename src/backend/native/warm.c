@@ -61,9 +61,11 @@ static int native_warm_start(const struct template *t, char missing[static WARM_
 
         if (!warden_serves())
                 return error_set(err, GB_E_LOST, EPIPE, "the warden that serves the templates has ended");
-        (void)native_host_probe(&host, true);
+        int r = native_host_probe(&host, true);
+        if (r < 0)
+                return native_host_fail(r, err);
         bool counts = host.cgroup.memory && host.cgroup.pids;
-        int r = counts ? template_ensure(t, &host, true, &key, note, why)
+        r = counts ? template_ensure(t, &host, true, &key, note, why)
                        : error_set(err, GB_E_UNENFORCEABLE, ENOTSUP, "templates need cgroups that count memory and tasks: %s",
                                    host.cgroup.why_not);
         native_host_done(&host);
