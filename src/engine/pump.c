@@ -11,10 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reading a terminal from the background would stop us. */
+/* Reading a terminal from the background would stop us. One that is not our controlling terminal stops nobody. */
 bool pump_may_read(int fd)
 {
-        return fcntl(fd, F_GETFL) >= 0 && !(isatty(fd) && tcgetpgrp(fd) != getpgrp());
+        pid_t front = isatty(fd) ? tcgetpgrp(fd) : -1;
+
+        return fcntl(fd, F_GETFL) >= 0 && (front < 0 || front == getpgrp());
 }
 
 int pump_open(struct pump *p, int source, int *ret_child)

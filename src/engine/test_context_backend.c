@@ -440,7 +440,8 @@ static int fake_next_event(struct backend_program *p, struct box_event *ret, gb_
                 return error_set(err, GB_E_LOST, EPIPE, "the warden is gone");
         ret->kind = BOX_EVENT_ENDED;
         ret->end.ending = ending_from_wait(&info);
-        ret->end.stop = p->timed_out ? BOX_STOP_TIMEOUT : p->asked ? BOX_STOP_ASKED : fake.stop_on_exit;
+        ret->end.stop = p->timed_out ? BOX_STOP_TIMEOUT
+                        : p->asked && ending_may_be_kill(&ret->end.ending) ? BOX_STOP_ASKED : fake.stop_on_exit;
         ret->end.wall_usec = 1000;
         return 0;
 }

@@ -42,12 +42,14 @@ static void start(struct waiter *w, struct openings *o, const char *tenant)
 {
         *w = (struct waiter){.o = o, .tenant = tenant};
         assert_int_equal(pthread_create(&w->thread, NULL, wait_for_turn, w), 0);
+        for (int i = 0; i < 10000 && !*(const char *volatile *)&w->turn.tenant; i++)
+                usleep(1000);
         usleep(20000);
 }
 
 static void expect_place(struct waiter *w, int place)
 {
-        for (int i = 0; i < 1000 && w->place == 0; i++)
+        for (int i = 0; i < 10000 && w->place == 0; i++)
                 usleep(1000);
         assert_int_equal(w->place, place);
 }

@@ -534,7 +534,7 @@ def test_a_server_that_does_not_start(tmp_path):
 def test_verbose():
     with Stdio("--verbose") as peer:
         peer.initialize()
-        assert "server: " in peer.stderr() and " info " in peer.stderr()
+        wait_for(lambda: "server: " in peer.stderr() and " info " in peer.stderr())
 
 
 def test_at_a_terminal():

@@ -196,8 +196,9 @@ async function play(name) {
     try {
         await connection.open();
         const answer = await scenarios[name](connection);
+        const complaints = [...connection.complaints]; // without those of its own leaving, which aborts its streams
         const pid = name === "ending" ? null : await connection.close();
-        return { ...answer, complaints: connection.complaints, pid: pid ?? null };
+        return { ...answer, complaints, pid: pid ?? null };
     } catch (error) {
         return { thrown: error?.stack ?? String(error), complaints: connection.complaints };
     }
