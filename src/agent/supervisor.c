@@ -219,7 +219,7 @@ static bool take_status(struct supervisor *s)
 
 static _noreturn_ void finish(struct supervisor *s)
 {
-        bool clean = end_tree(s);
+        bool by_itself = s->ended_usec > 0, clean = end_tree(s);
         struct report r = {.kind = REPORT_ENDED};
 
         if (s->ended_usec == 0)
@@ -232,6 +232,7 @@ static _noreturn_ void finish(struct supervisor *s)
                 .ending = leader_end(s),
                 .compiling = s->compiling,
                 .unkillable = !clean,
+                .by_itself = by_itself,
                 .wall_usec = s->ended_usec - s->began_usec,
         };
         /* The compiled program was not executed: this is the end of the process that was to execute it. */
@@ -268,10 +269,10 @@ static _noreturn_ void supervise(struct supervisor *s)
                         continue;
                 if (p[1].revents)
                         (void)take_status(s);
-                if (p[0].revents)
-                        finish(s); /* the agent's word, or its end */
                 if (p[2].revents && take_children(s))
                         finish(s);
+                if (p[0].revents)
+                        finish(s); /* the agent's word, or its end */
         }
 }
 

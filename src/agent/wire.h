@@ -147,7 +147,7 @@ struct wire_end {
         uint32_t compiling;
         uint32_t unkillable;       /* something that it started did not die in time: the container must */
         uint32_t starved;          /* the agent has ended it by itself: there was no room for its input */
-        uint32_t reserved;         /* 0 */
+        uint32_t by_itself;        /* its leader had ended before anybody was told to end it */
         uint64_t wall_usec;        /* of the program's, without its compiler */
         struct wire_usage usage;   /* after its end */
 };

@@ -218,8 +218,9 @@ static void fill_end(const struct backend_program *p, struct box_end *ret)
         /* Our clock says that its time was over: the agent's begins a moment later. */
         uint64_t ours = p->stop == BOX_STOP_TIMEOUT ? p->stop_usec - p->started_usec : 0, wall = MAX(e->wall_usec, ours);
 
-        /* The agent ends programs by SIGKILL: one with another end had ended by itself when it was told to stop. */
-        bool late = !ending_may_be_kill(&e->ending);
+        /* The agent ends programs by SIGKILL: one with another end had ended by itself when it was told to stop. So had
+         * one of which the agent says so, unless it is known whose SIGKILL that was: the kernel's, for memory. */
+        bool late = !ending_may_be_kill(&e->ending) || (e->by_itself && p->stop != BOX_STOP_MEMORY);
 
         *ret = (struct box_end){
                 .ending = e->ending, .stop = late ? BOX_STOP_NONE : p->stop, .compiling = e->compiling != 0,

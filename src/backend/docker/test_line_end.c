@@ -209,6 +209,31 @@ static void test_a_starved_program_is_lost(void **state)
         finish(&s);
 }
 
+/* A SIGKILL that came before ours was somebody else's. What the agent did not count is not known. */
+static void test_a_stop_that_came_too_late(void **state)
+{
+        struct fixture *f = *state;
+        char payload[WIRE_DATA_MAX];
+
+        for (uint32_t by_itself = 0; by_itself < 2; by_itself++) {
+                struct wire_end end = {.ending = ENDING_OF_SIGNAL(SIGKILL), .by_itself = by_itself,
+                                       .usage = {.known = by_itself ? WIRE_USAGE_DISK : 0}};
+                struct box_event event;
+                struct starter s;
+
+                if (by_itself == 0)
+                        greet(f);
+                uint32_t number = start(&s, f, false, -1);
+                line_stop(s.program, BOX_STOP_ASKED);
+                assert_int_equal(hear(f, payload).type, WIRE_STOP);
+                say(f, WIRE_ENDED, number, 0, 0, &end, sizeof(end));
+                assert_int_equal(next_event(&s, &event, NULL), 0);
+                assert_int_equal(event.end.stop, by_itself ? BOX_STOP_NONE : BOX_STOP_ASKED);
+                assert_int_equal(event.end.disk_known, by_itself);
+                finish(&s);
+        }
+}
+
 static void hear_usage(struct fixture *f, struct wire_usage usage, struct line_usage *ret)
 {
         struct line_usage before;
@@ -262,6 +287,7 @@ int main(void)
                 TEST(test_output_that_is_lost_makes_its_run_lost),
                 TEST(test_a_lost_line_can_be_left),
                 TEST(test_a_starved_program_is_lost),
+                TEST(test_a_stop_that_came_too_late),
                 TEST(test_what_the_agent_has_not_seen_is_not_known),
         };
         signal(SIGPIPE, SIG_IGN);
