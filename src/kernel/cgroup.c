@@ -73,8 +73,7 @@ int cgroup_box_read(const struct cgroup_box *b, struct cgroup_stats *ret)
 
 /* ---- create ---- */
 
-/* Only such names are made, and only such names are swept. */
-static bool name_is_ours(const char *name)
+bool cgroup_name_is_ours(const char *name)
 {
         size_t prefix = strlen(CGROUP_NAME_PREFIX);
 
@@ -168,7 +167,7 @@ int cgroup_box_create(struct cgroup_box *ret, const int parents[CGROUP_KIND_COUN
 {
         struct cgroup_box b = { .unified_controllers = unified_controllers };
 
-        if (!name_is_ours(name))
+        if (!cgroup_name_is_ours(name))
                 return -EINVAL;
         snprintf(b.name, sizeof(b.name), "%s", name);
         for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++) {
@@ -375,7 +374,7 @@ static int sweep_parent(int parent)
 
         int removed = 0;
         for (struct dirent *e; (e = readdir(d));)
-                if (name_is_ours(e->d_name) && sweep_one(parent, e->d_name))
+                if (cgroup_name_is_ours(e->d_name) && sweep_one(parent, e->d_name))
                         removed++;
         return removed;
 }

@@ -82,6 +82,8 @@ struct cgroup_box {
 };
 
 #define CGROUP_NAME_PREFIX "glovebox-"
+/* Only such names are made, and only such names are swept. */
+bool cgroup_name_is_ours(const char *name);
 
 /* Makes and locks the directories and sets the limits; on failure nothing is left. name is
  * CGROUP_NAME_PREFIX and 8 to 32 lower-case hex digits, and must be unused: -EEXIST otherwise (try
