@@ -242,6 +242,21 @@ static bool take_interrupt(struct repl *r, struct input *in)
         return true;
 }
 
+/* What was read may be a part of a block: it is not run. */
+static int fail_reading(struct repl *r, int errnum)
+{
+        gb_error err = {0};
+
+        if (errnum == EFBIG)
+                error_set(&err, GB_E_LIMIT, EFBIG, "a line of the input is bigger than %llu MB, the most that code may have",
+                          CODE_BYTES_MAX / MIB);
+        else
+                error_set(&err, errnum == EISDIR ? GB_E_USAGE : GB_E_INTERNAL, errnum, "cannot read standard input: %s",
+                          strerror(errnum));
+        show_error(r, &err);
+        return error_exit_status(err.code);
+}
+
 /* Until the end of the input; the exit status. */
 static int work(struct repl *r, struct input *in)
 {
@@ -268,11 +283,11 @@ static int work(struct repl *r, struct input *in)
                         continue;
                 if (r->asks)
                         dprintf(r->terminal_fd, "\n");
+                if (n < 0)
+                        return fail_reading(r, -n);
                 if (was_open)
                         run_input(r, in); /* the end of the input ends the block, too */
-                if (n < 0)
-                        repl_say(r, MESSAGE_ERROR, "cannot read standard input: %s", strerror(-n));
-                if (n < 0 || !was_open || !r->asks)
+                if (!was_open || !r->asks)
                         break;
         }
         return r->asks || !r->failed ? 0 : 1;

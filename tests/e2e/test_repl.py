@@ -499,6 +499,21 @@ def test_pipe_status(own_box):
     assert pipe(own_box, b"x = '\xff'\n").returncode == 1
 
 
+def test_pipe_that_cannot_be_read(own_box):
+    """That is not the end of the input: what was read of a block does not run."""
+    weaker = ["--allow-weaker", ",".join(own_box.weaker)] if own_box.weaker else []
+    directory = os.open(own_box.directory(), os.O_RDONLY)
+    process = subprocess.Popen([str(own_box.binary), "repl", *weaker], stdin=directory, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=own_box.environ, **own_box.ids)
+    os.close(directory)
+    result = own_box.finish(process)
+    assert result.returncode == 110 and b"cannot read standard input" in result.err, result.explain()
+    result = pipe(own_box, b"print('whole')\nif True:\n    print('half')\n" + b"#" * (17 << 20), "--json")
+    lines = [json.loads(line) for line in result.out.splitlines()]
+    assert result.returncode == 114 and b"bigger than 16 MB" in result.err, result.err
+    assert lines[0]["stdout"] == "whole\n" and lines[1]["error"]["code"] == "limit" and len(lines) == 2
+
+
 def test_pipe_other_languages(own_box):
     result = pipe(own_box, "x=5\ncat <<EOF\n$x\nEOF\nfalse\n", "--lang", "bash")
     assert result.out == b"5\n" and result.returncode == 1 and b"ExitStatus: 1" in result.err
