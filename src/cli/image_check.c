@@ -29,6 +29,8 @@ int image_check(const struct policy *policy, const char *root, const char *progr
                 return r;
         if (result->verdict.kind == VERDICT_OK)
                 return 0;
+        if (result->verdict.kind == VERDICT_CANCELLED)
+                return error_set(err, GB_E_CONFLICT, ECANCELED, "interrupted");
         if (result->verdict.kind == VERDICT_LOST)
                 return error_set(err, GB_E_LOST, EIO,
                                  "the image was built, but whether its check succeeds is not known: %s",

@@ -12,7 +12,7 @@ import tarfile
 
 import pytest
 import base_image
-from conftest import IS_ROOT, wait_until
+from conftest import IS_ROOT, box_processes, wait_until
 from engine_fixtures import engines
 from images import Store, docker_save, entry, hardlink, layout, layout_tar, symlink, tar
 
@@ -262,6 +262,20 @@ def test_build(root_box, small_tar):
     arguments = play.arguments()
     assert "--include=python3,curl" in arguments and "\nbookworm\n-\n" in arguments and f"sync-in '{play.store.path}/.cache/apt'" in arguments
     assert sorted(p.name for p in (play.store.path / "mine").iterdir()) == ["image.json", "rootfs"] and play.store.left() == ["mine"]
+
+
+def test_build_whose_check_is_interrupted(root_box, small_tar):
+    """Whether the image is good is not known then."""
+    play = Play(root_box, f"exec cat {small_tar}", check="import time\nprint('on', flush=True)\ntime.sleep(1000)\n")
+    before = set(box_processes())
+    process = subprocess.Popen([str(root_box.binary), "image", *play.words], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env={**root_box.environ, **play.store.environ})
+    assert wait_until(lambda: any(p.name.startswith("python") for p in box_processes() - before), 60)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"interrupted" in err and b"check failed" not in err, (out, err)
+    assert play.store.left() == []
 
 
 def test_build_whose_check_fails(root_box, small_tar):
