@@ -82,7 +82,7 @@ static void check_container(struct host_finding *f)
         if (!hint && !text[0])
                 host_found(f, HOST_INFO, "not known: /proc/1/cgroup cannot be read");
         else
-                host_found(f, HOST_INFO, hint ? "probably inside one: %s" : "not inside one%s", hint ? hint : "");
+                host_found(f, HOST_INFO, hint ? "probably inside one: %s" : "no sign of one%s", hint ? hint : "");
         if (hint)
                 host_means(f, "the outer container's own filter and limits hold too, and may forbid namespaces or mounts");
 }
@@ -259,12 +259,13 @@ static void check_seccomp(struct host_finding *f)
 static void check_apparmor(struct host_finding *f)
 {
         int native = apparmor_is_loaded(APPARMOR_NATIVE), container = apparmor_is_loaded(APPARMOR_CONTAINER);
+        int unseen = native < 0 ? native : container;
 
         if (!apparmor_is_enabled()) {
                 host_found(f, HOST_INFO, "not enabled in this kernel");
                 host_remedy(f, "use a kernel with CONFIG_SECURITY_APPARMOR, and apparmor in the lsm= list of its command line");
-        } else if (native < 0) {
-                host_found(f, HOST_INFO, "on; which profiles are loaded cannot be seen: %s", strerror(-native));
+        } else if (unseen < 0) {
+                host_found(f, HOST_INFO, "on; which profiles are loaded cannot be seen: %s", strerror(-unseen));
                 host_remedy(f, "mount -t securityfs securityfs /sys/kernel/security");
         } else if (apparmor_look() == APPARMOR_REFUSED) {
                 host_found(f, HOST_INFO, "on, and glovebox is confined itself: it may not change to " APPARMOR_NATIVE);
@@ -454,7 +455,7 @@ static void check_smt(struct host_finding *f)
 
 const struct host_check host_kernel_checks[] = {
         {"kernel", "boxes need what Linux 5.12 has", check_kernel, true},
-        {"container", "the kernel's own limits are the only ones", check_container, false},
+        {"container", "the filter and limits of an outer container would hold, too", check_container, false},
         {"namespaces", "every box lives in namespaces of its own", check_namespaces, true},
         {"cgroup", "limits of the whole box are kept by cgroups", check_cgroup, false},
         {"memory limit", "memory of all processes of a box together", check_memory, false},

@@ -68,6 +68,14 @@ def test_an_absent_engine_is_information(ask):
     assert result.returncode == 0 and result.json["enforceable"] and result.json["policy"]["backend"] == "native"
 
 
+def test_a_container_is_not_ruled_out(ask):
+    """Hints may be missing; that is no proof."""
+    _, checks = ask(NONE)
+    row = checks["container"]
+    assert row["found"].startswith(("probably inside one: ", "no sign of one", "not known: ")), row
+    assert "only" not in row["means"], row
+
+
 def test_the_docker_backend_without_an_engine(ask):
     result, _ = ask(NONE, "--backend", "docker")
     assert result.returncode != 0 and not result.json["enforceable"], result.explain()
