@@ -149,8 +149,10 @@ static void stream(struct watcher *w, json_t *first, uint64_t interval_usec)
                 if (!wait_until(w, next_usec) || w->sample(w, &json, &err) < 0)
                         break;
         }
-        /* The end of the run or session ends the stream; a sample that could not be read breaks it off. */
-        if (err.code == GB_E_NONE || err.code == GB_E_NOT_FOUND || err.code == GB_E_CONFLICT)
+        /* The end of the run or session ends the stream; a sample that could not be read breaks it off, and so does the
+         * end of the server, which says nothing about them. */
+        bool draining = atomic_load(&w->request->server->state) == SERVER_DRAINING;
+        if (!draining && (err.code == GB_E_NONE || err.code == GB_E_NOT_FOUND || err.code == GB_E_CONFLICT))
                 (void)reply_end(w->request);
         else
                 reply_abort(w->request);

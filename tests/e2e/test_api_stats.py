@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of sessions, runs and the server; metrics; what the server says of itself."""
 import concurrent.futures
+import http.client
 import re
 import time
 
@@ -120,6 +121,23 @@ def test_stream_ends_with_its_session(server):
         server.delete(f"/v1/sessions/{session}").expect(204)
         assert time.monotonic() - began < 20
         assert len(list(fast)) < 1000
+
+
+@pytest.mark.parametrize("path", ["/v1/sessions/{}/stats", "/v1/stats"])
+def test_stream_is_cut_when_the_server_ends(binary, path):
+    """A clean end would say that the session has ended."""
+    server = Server(drain="200ms")
+    try:
+        server.start()
+        with server.get(path.format(server.session()) + "?interval=60", stream=NDJSON) as stream:
+            next(iter(stream))
+            server.process.terminate()
+            with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+                stream.response.read()
+        assert server.stop() == 0
+        assert "everything has ended" in server.output()
+    finally:
+        server.close()
 
 
 def test_intervals(server, session):

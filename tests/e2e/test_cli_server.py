@@ -287,6 +287,15 @@ def test_a_server_that_drains(own_service):
     own_service.box.finish(process)
 
 
+def test_statistics_of_a_server_that_ends(own_service):
+    """The session has not ended as far as anybody knows."""
+    process = own_service.start_command("stats", "--follow", "--json", own_service.session())
+    assert b"memory" in process.stdout.readline()
+    own_service.process.terminate()
+    result = own_service.box.finish(process)
+    assert result.returncode == 116 and b"connection to the server was lost" in result.err, result.explain()
+
+
 def test_clean_after_a_killed_server(user_box):
     """Root's server has a helper that outlives it and removes its socket; an ordinary user's has none."""
     service, socket = Service(user_box), {"kind": "socket", "name": "glovebox.sock"}
