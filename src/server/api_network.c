@@ -62,6 +62,24 @@ static json_t *limits_of(const struct policy *p)
                          (json_int_t)p->network_connections);
 }
 
+/* What passes the proxy is counted there. With the host's network nothing passes it, and nobody counts. */
+static json_t *totals_of(const struct policy *p, const json_t *all)
+{
+        static const char *const names[] = {"requests", "denied", "bytes_up", "bytes_down"};
+        _cleanup_json_ json_t *used = json_object();
+        int r = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                r |= p->network_mode == NETWORK_HOST ? json_object_set_new(used, names[i], json_null())
+                                                     : json_object_set(used, names[i], json_object_get(all, names[i]));
+        return r == 0 ? TAKE_PTR(used) : NULL;
+}
+
+static json_t *open_of(const struct policy *p, const struct ledger_copy *ledger)
+{
+        return p->network_mode == NETWORK_HOST ? json_null() : json_integer(ledger ? ledger->open : 0);
+}
+
 /* Everything together, of a copy that is the caller's own. */
 static json_t *network_of(const struct policy *p, struct session *session)
 {
@@ -70,17 +88,14 @@ static json_t *network_of(const struct policy *p, struct session *session)
 
         if (listed && !ledger)
                 return NULL;
-        _cleanup_json_ json_t *all = network_ledger_to_json(ledger, LEDGER_ROWS_ALL), *used = json_object(), *o = json_object();
+        _cleanup_json_ json_t *all = network_ledger_to_json(ledger, LEDGER_ROWS_ALL), *o = json_object();
         int r = all ? 0 : -1;
-        static const char *const totals[] = {"requests", "denied", "bytes_up", "bytes_down"};
-        for (size_t i = 0; i < ARRAY_SIZE(totals); i++)
-                r |= json_object_set(used, totals[i], json_object_get(all, totals[i]));
         r |= json_object_set_new(o, "mode", json_string(network_mode_name(p->network_mode)));
         r |= json_object_set_new(o, "rules", listed ? rules_of(p) : json_array());
         r |= json_object_set_new(o, "ranges", listed ? ranges_of(p) : json_array());
         r |= json_object_set_new(o, "limits", limits_of(p));
-        r |= json_object_set(o, "used", used);
-        r |= json_object_set_new(o, "open", json_integer(ledger ? ledger->open : 0));
+        r |= json_object_set_new(o, "used", totals_of(p, all));
+        r |= json_object_set_new(o, "open", open_of(p, ledger));
         r |= json_object_set(o, "cut", json_object_get(all, "cut"));
         r |= json_object_set(o, "hosts", json_object_get(all, "hosts"));
         return r == 0 ? TAKE_PTR(o) : NULL;

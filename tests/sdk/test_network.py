@@ -52,6 +52,9 @@ def test_objects_of_the_api():
     info = NetworkInfo.from_object({"mode": "allowlist", "rules": [{"rule": RULE}], "ranges": ["10.0.0.0/8"], "limits": {"bytes": 5, "requests": 0, "connections": 7},
                                     "used": {"requests": 2, "denied": 1, "bytes_up": 3, "bytes_down": 4}, "open": 1, "cut": None, "hosts": [row]})
     assert info.limits == NetworkBudget(5, 0, 7) and info.used.requests == 2 and info.used.hosts == info.hosts and info.open == 1 and info.cut is None and info.raw["mode"] == "allowlist"
+    nobody_counts = dict.fromkeys(("requests", "denied", "bytes_up", "bytes_down"))
+    host = NetworkInfo.from_object({"mode": "host", "used": nobody_counts, "open": None, "cut": None, "hosts": []})
+    assert (host.open, host.used) == (None, NetworkUse(None, None, None, None))
     for empty in ({}, {"rules": 1, "hosts": {}, "used": [], "limits": "x", "open": "y", "mode": 3}):
         unknown = NetworkInfo("", limits=NetworkBudget(None, None, None), used=NetworkUse(None, None, None, None),
                               open=None)

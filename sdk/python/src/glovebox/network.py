@@ -113,7 +113,8 @@ def _budget(source: Any) -> NetworkBudget:
 
 @dataclass(frozen=True)
 class NetworkInfo:
-    """What a session may reach, and what it has reached so far. mode: "none", "allowlist" or "host"; without an allowlist the rest is empty."""
+    """What a session may reach, and what it has reached so far. mode: "none", "allowlist" or "host"; without an allowlist the rest is
+    empty; with "host" nobody counts, and numbers of what was used are None."""
 
     mode: str
     rules: List[Dict[str, Any]] = field(default_factory=list)
