@@ -365,7 +365,7 @@ static int find_number(struct database *d, const char *id, uint64_t *ret)
         return r;
 }
 
-static int read_events(struct database *d, uint64_t number, uint64_t from, size_t max_bytes, struct batch *b)
+static int step_events(struct database *d, uint64_t number, uint64_t from, size_t max_bytes, struct batch *b)
 {
         _cleanup_statement_ sqlite3_stmt *s = database_statement(d, ST_EVENTS);
         int r;
@@ -385,21 +385,36 @@ static int read_events(struct database *d, uint64_t number, uint64_t from, size_
         return r;
 }
 
+/* The run and its events are of one moment: between two looks the first events may be removed, and what is left would
+ * pass for all of them. SQLITE_OK; SQLITE_DONE: there is no such run; or what went wrong. */
+static int read_events(struct database *d, const char *run, uint64_t from, size_t max_bytes, struct batch *b)
+{
+        uint64_t number = 0;
+
+        int r = database_exec(d, "BEGIN");
+        if (r != SQLITE_OK)
+                return r;
+        r = find_number(d, run, &number);
+        if (r == SQLITE_ROW) {
+                r = step_events(d, number, from, max_bytes, b);
+                r = r == SQLITE_DONE ? SQLITE_OK : r;
+        }
+        return database_undo(d, r);
+}
+
 int64_t journal_events(struct journal *j, const char *run, uint64_t from, size_t max_bytes, journal_event_function *f, void *data, gb_error *err)
 {
         _cleanup_(batch_done) struct batch b = {0};
-        uint64_t number = 0;
         int e = underway_owes_start(j, run) ? journal_run_pay_start(j, run, err) : 0;
 
         if (e < 0)
                 return e;
         {
                 _cleanup_reader_ struct database *d = journal_reader(j);
-                int r = find_number(d, run, &number);
+                int r = read_events(d, run, from, max_bytes, &b);
                 if (r == SQLITE_DONE)
                         return not_found(run, err);
-                r = r == SQLITE_ROW ? read_events(d, number, from, max_bytes, &b) : r;
-                if (r != SQLITE_DONE)
+                if (r != SQLITE_OK)
                         return database_error(d, r, err, "read");
         }
         for (size_t i = 0; i < b.n && e >= 0; i++)

@@ -4,6 +4,7 @@
  * nothing is half written. */
 #include "base/fd.h"
 #include "base/limits.h"
+#include "journal/state.h"
 #include "journal/test_fixture.h"
 
 #include <errno.h>
@@ -277,6 +278,44 @@ static int check_place(void *data, const struct journal_event *event)
         return 0;
 }
 
+struct meanwhile {
+        struct journal *j;
+        unsigned calls;
+};
+
+/* Before a reader's statement about events begins. */
+static int remove_meanwhile(unsigned kind, void *data, void *statement, void *text)
+{
+        struct meanwhile *m = data;
+        gb_error err = {0};
+
+        if (strstr(sqlite3_sql(statement), "FROM events") && m->calls++ == 0)
+                (void)journal_tidy(m->j, &err);
+        return 0;
+}
+
+/* Who reads has all events of the run, or hears that there is no such run; never what retention has left so far. */
+static void test_removed_meanwhile(void **state)
+{
+        struct journal_limits limits = {.age_usec = 1};
+        _cleanup_journal_ struct journal *j = open_journal(&limits, NULL);
+        struct meanwhile m = {.j = j};
+        struct journal_run key = run_of("a", 1);
+        uint64_t next = 0;
+        gb_error err = {0};
+
+        begin(j, "a", 1);
+        for (int i = 0; i < 100; i++)
+                output(j, 1, JOURNAL_STDOUT, "text");
+        end(j, 1, "ok");
+        for (size_t i = 0; i < JOURNAL_READERS; i++)
+                (void)sqlite3_trace_v2(j->readers[i].db, SQLITE_TRACE_STMT, remove_meanwhile, &m);
+        assert_int_equal(journal_events(j, key.id, 0, SIZE_MAX, check_place, &next, &err), 101);
+        assert_true(m.calls > 0 && !is_there(j, 1));
+        assert_true(journal_events(j, key.id, 0, SIZE_MAX, check_place, &next, &err) < 0);
+        assert_int_equal(err.code, GB_E_NOT_FOUND);
+}
+
 /* A run that goes on has all the room there is. */
 static void test_full(void **state)
 {
@@ -400,7 +439,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_many_small_runs), TEST(test_large_output), TEST(test_nobody_is_pushed_out), TEST(test_without_upkeep), TEST(test_large_run), TEST(test_age),
-                TEST(test_keys), TEST(test_audit), TEST(test_full), TEST(test_disk_full),
+                TEST(test_keys), TEST(test_audit), TEST(test_removed_meanwhile), TEST(test_full), TEST(test_disk_full),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
