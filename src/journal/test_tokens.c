@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -344,6 +346,32 @@ static void test_upkeep(void **state)
         check_audit(server, j, 2, 1);
 }
 
+/* When a use cannot be written, it is written another time. */
+static void test_use_that_cannot_be_written(void **state)
+{
+        _cleanup_tokens_ struct tokens *server = open_tokens(false), *command = open_tokens(true);
+        _cleanup_free_ struct token *before = NULL, *after = NULL;
+        struct rlimit limit, none;
+        char text[TOKEN_TEXT_MAX];
+        gb_error err = {0};
+        size_t n;
+
+        (void)create(command, "acme", SCOPE_RUN, text);
+        assert_true(counts(server, text));
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+        none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+        void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+        (void)tokens_tidy(server, NULL, &err);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        (void)signal(SIGXFSZ, old);
+        assert_ok(tokens_list(command, &before, &n, &err), &err);
+        assert_int_equal(before[0].used_usec, 0);
+        assert_ok(tokens_tidy(server, NULL, &err), &err);
+        assert_ok(tokens_list(command, &after, &n, &err), &err);
+        assert_true(after[0].used_usec > 0);
+}
+
 static void test_damaged(void **state)
 {
         _cleanup_tokens_ struct tokens *t = NULL;
@@ -426,6 +454,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_form), TEST(test_wrong_texts), TEST(test_expiry), TEST(test_revoke), TEST(test_other_process), TEST(test_replaced),
                 TEST(test_refused_names), TEST(test_scopes), TEST(test_only_the_hash_is_kept), TEST(test_upkeep), TEST(test_damaged), TEST(test_threads),
+                TEST(test_use_that_cannot_be_written),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -514,7 +514,8 @@ static void flush(struct tokens *t)
                 r = r != SQLITE_OK ? r : database_exec(&t->database, "COMMIT");
                 (void)database_undo(&t->database, r);
         }
-        if ((r & 0xff) != SQLITE_BUSY)
+        /* What could not be written now is written another time. */
+        if (r == SQLITE_OK || (r & 0xff) == SQLITE_READONLY)
                 t->n_uses = 0;
         if (fstatat(t->directory_fd, LOG_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > LOG_BYTES)
                 (void)sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

@@ -181,7 +181,7 @@ static int create(const struct flags *f, gb_error *err)
 
 static void print_row(const struct token *t)
 {
-        char scopes[SCOPES_MAX], expires[JOURNAL_TIME_MAX] = "never", used[JOURNAL_TIME_MAX] = "never";
+        char scopes[SCOPES_MAX], expires[JOURNAL_TIME_MAX] = "never", used[JOURNAL_TIME_MAX] = "-";
 
         token_scopes_text(t->scopes, scopes, sizeof(scopes));
         if (t->expires_usec > 0)

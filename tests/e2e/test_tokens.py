@@ -186,7 +186,7 @@ def test_table(server):
     lines = command(server, "list").stdout.splitlines()
     assert lines[0].split() == ["ID", "TENANT", "SCOPES", "STATE", "EXPIRES", "USED", "NAME"]
     row = next(line for line in lines if line.startswith(token[4:12]))
-    assert row.split()[1:4] == ["tabular", "read,run", "valid"] and row.endswith("a name")
+    assert row.split()[1:6] == ["tabular", "read,run", "valid", "never", "-"] and row.endswith("a name")
 
 
 def test_without_a_server():
