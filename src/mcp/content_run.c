@@ -454,7 +454,9 @@ static int add_lines(struct buffer *text, const json_t *notes)
 static json_t *text_item(struct making *m, const struct buffer *message, const struct buffer *files)
 {
         _cleanup_buffer_ struct buffer text = {0};
-        bool ran = strcmp(content_kind(m->result), "blocked") != 0;
+        const char *kind = content_kind(m->result);
+        /* What was lost may have printed something that nobody saw. */
+        bool seen = strcmp(kind, "blocked") != 0 && strcmp(kind, "lost") != 0;
         int r = 0;
 
         buffer_init(&text, MCP_MESSAGE_BYTES_MAX);
@@ -464,7 +466,7 @@ static json_t *text_item(struct making *m, const struct buffer *message, const s
                 r = buffer_printf(&text, "%s\n", message->data);
         if (r == 0)
                 r = add_lines(&text, m->notes.list);
-        if (r == 0 && !m->something && ran)
+        if (r == 0 && !m->something && seen)
                 r = buffer_add_string(&text, "It printed nothing.\n");
         if (r == 0)
                 r = buffer_add(&text, m->blocks.data, m->blocks.size);

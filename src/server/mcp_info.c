@@ -275,6 +275,10 @@ static int add_variables(struct buffer *b, const char *nonce, const json_t *o)
         return r != 0 ? r : content_add_marked(b, nonce, "variables", lines.data, lines.size, MCP_TEXT_BYTES_MAX, "all are in the structured content");
 }
 
+#define NO_FILES                                                                                                          \
+        "There are no files to list here. Names that begin with a dot, __pycache__, links, and names with secrets or "    \
+        "bytes that are not UTF-8 are left out; list_files has all.\n"
+
 static int add_files(struct buffer *b, const char *nonce, const json_t *o, bool cut)
 {
         const json_t *list = json_object_get(o, "files");
@@ -283,7 +287,7 @@ static int add_files(struct buffer *b, const char *nonce, const json_t *o, bool 
 
         buffer_init(&lines, MCP_MESSAGE_BYTES_MAX);
         if (json_array_size(list) == 0)
-                return buffer_add_string(b, cut ? "" : "The workspace has no files.\n");
+                return buffer_add_string(b, cut ? "" : NO_FILES);
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const json_t *row = json_array_get(list, i);
                 r |= mcp_add_name(&lines, text_of(row, "path"));

@@ -245,6 +245,14 @@ def test_info(server, peer):  # noqa: F811
         assert word in text, text
 
 
+def test_hidden_files_are_not_denied(peer):  # noqa: F811
+    run(peer, "open('.hidden', 'w').write('x')\nNone")
+    result = peer.tool("session_info")
+    text = text_of(result)
+    assert result["structuredContent"]["files"] == []
+    assert "has no files" not in text and "begin with a dot" in text, text
+
+
 def test_limits(server, peer):  # noqa: F811
     run(peer, "open('f', 'wb').write(bytes(3 << 20)); None")
     info = peer.good("session_info")
