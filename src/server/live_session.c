@@ -187,6 +187,21 @@ static int open_box(struct live_session *s, struct session **ret, gb_error *err)
         return r;
 }
 
+/* With the lock. A box that nobody watches could die and still be listed as ready: it goes with the last reference. */
+static int make_ready(struct live_session *s, gb_error *err)
+{
+        s->watch = live_watch_add(s->live, session_event_fd(s->session), s, NULL, false);
+        if (s->watch > 0) {
+                s->state = LIVE_READY;
+                return 0;
+        }
+        error_set(&s->error, GB_E_UNAVAILABLE, EMFILE,
+                  "the server has no descriptor or memory left to watch the session with");
+        if (err)
+                *err = s->error;
+        return -EMFILE;
+}
+
 int live_session_open(struct live_session *s, gb_error *err)
 {
         struct live *l = s->live;
@@ -207,10 +222,8 @@ int live_session_open(struct live_session *s, gb_error *err)
         /* Somebody may have ended it meanwhile: then the box goes with the last reference. */
         if (r == 0 && s->state == LIVE_ENDED)
                 r = error_set(err, GB_E_UNAVAILABLE, ESHUTDOWN, "the session was ended before it was opened");
-        else if (r == 0) {
-                s->state = LIVE_READY;
-                s->watch = live_watch_add(l, session_event_fd(box), s, NULL, false);
-        }
+        else if (r == 0)
+                r = make_ready(s, err);
         pthread_cond_broadcast(&l->changed);
         live_unlock(l);
         if (r == 0)
