@@ -213,9 +213,19 @@ static int take_entry(struct reader *rd, struct archive_entry *e)
         return r;
 }
 
+/* at: where the last entry ends. A tar goes on from there with two blocks of zeros; one that was cut between two
+ * entries does not, and the library sees no difference. */
+static int put_end(struct reader *rd, int64_t at)
+{
+        if (archive_filter_bytes(rd->archive, 0) <= at)
+                return give_in(ARCHIVE_BROKEN, "it has no blocks of zeros at its end, so a part of it may be missing");
+        return put_record(ARCHIVE_END, 0, 0, "", 0);
+}
+
 static int read_archive(struct reader *rd)
 {
         struct archive_entry *e;
+        int64_t at = 0;
         int r = 0;
 
         if (archive_read_support_filter_gzip(rd->archive) != ARCHIVE_OK || archive_read_support_format_tar(rd->archive) != ARCHIVE_OK ||
@@ -224,10 +234,14 @@ static int read_archive(struct reader *rd)
         while (r == 0) {
                 int a = archive_read_next_header(rd->archive, &e);
                 if (a == ARCHIVE_EOF)
-                        return put_record(ARCHIVE_END, 0, 0, "", 0);
+                        return put_end(rd, at);
                 if (a != ARCHIVE_OK && a != ARCHIVE_WARN)
                         return give_in(ARCHIVE_BROKEN, archive_error_string(rd->archive));
                 r = take_entry(rd, e);
+                /* With what fills its last block. */
+                if (r == 0 && archive_read_data_skip(rd->archive) < ARCHIVE_WARN)
+                        return give_in(ARCHIVE_BROKEN, archive_error_string(rd->archive));
+                at = archive_filter_bytes(rd->archive, 0);
         }
         return r;
 }

@@ -155,8 +155,9 @@ def test_no_archive(workspace):
         answer = workspace.unpack(body).expect(400)
         assert answer.code == "usage" and "archive" in answer.error["message"]
     whole = tar_of(("a", b"x"), ("b", b"y" * 100_000), ("c", b"z"))
-    for cut in (600, 1200, 2000, 60_000):
-        assert workspace.unpack(whole[:cut]).expect(400).code == "usage"
+    for cut in (600, 1024, 1200, 2000, 60_000, 101_888):  # also between two entries
+        assert workspace.unpack(whole[:cut]).expect(400).code == "usage", cut
+        assert workspace.unpack(gzip.compress(whole[:cut])).expect(400).code == "usage", cut
     assert workspace.unpack(gzip.compress(whole)[:-20]).expect(400).code == "usage"
     damaged = bytearray(whole)
     damaged[100] ^= 0xff
