@@ -87,7 +87,7 @@ void live_free(struct live *l)
 {
         if (!l)
                 return;
-        live_stop(l);
+        (void)live_stop(l);
         keeper_stop(l);
         openings_free(l->openings);
         admission_free(l->admission);
@@ -138,7 +138,7 @@ static void end_sessions(struct live *l)
                 log_warning("stop", "%zu sessions did not end in time", l->n_sessions);
 }
 
-void live_stop(struct live *l)
+size_t live_stop(struct live *l)
 {
         live_lock(l);
         if (!l->stopping && l->admission) {
@@ -150,7 +150,9 @@ void live_stop(struct live *l)
                 wait_for_runs(l, STOP_RUNS_USEC);
                 end_sessions(l);
         }
+        size_t left = l->n_sessions;
         live_unlock(l);
+        return left;
 }
 
 /* ---- policies ---- */

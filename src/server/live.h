@@ -100,8 +100,8 @@ int live_new(struct server *server, struct live **ret, gb_error *err);
 /* Ends everything. Takes NULL. */
 void live_free(struct live *l);
 /* Lets nobody in any more, interrupts what runs, kills what goes on all the same, and ends the sessions ("stopped"). Returns when all that is over, and in the
- * journal. A second call does nothing. */
-void live_stop(struct live *l);
+ * journal, or has not ended in time: how many sessions that is. A second call only counts. */
+size_t live_stop(struct live *l);
 
 /* The policy of a trust level; borrowed. NULL: the default one. */
 int live_policy(struct live *l, const char *trust, const struct policy **ret, gb_error *err);

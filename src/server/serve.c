@@ -464,7 +464,7 @@ static void stop(struct serve *s)
         notify_send("STOPPING=1");
         alarm(STOP_SEC); /* whatever hangs: what we have started ends with us */
         loop_drain(s->server.loop);
-        live_stop(s->server.live);
+        s->left = live_stop(s->server.live);
         for (;;) {
                 loop_count(s->server.loop, &connections, &requests);
                 if (requests == 0 || monotonic_usec() >= end)
@@ -500,7 +500,7 @@ void serve_done(struct serve *s)
 
         upkeep_stop(TAKE_PTR(s->upkeep));
         if (server->live)
-                live_stop(server->live);
+                (void)live_stop(server->live);
         workers_free(TAKE_PTR(server->workers));
         serve_leave_loop(s);
         loop_free(TAKE_PTR(server->loop));

@@ -33,6 +33,7 @@ struct serve {
         struct upkeep *upkeep; /* upkeep.h */
         int rules_told;        /* readable when rules were read again; -1: nobody reads them */
         bool rules_again;      /* and then once more */
+        size_t left;           /* sessions that had not ended in time when it stopped */
 };
 
 /* Reads all that the configuration names, and no more. */

@@ -178,6 +178,10 @@ static int serve(struct serve_options *o, gb_error *err)
         if (r == 0)
                 r = serve_run(&s, err);
         serve_done(&s);
+        if (r == 0 && s.left == 0)
+                log_info("ended", "everything has ended");
+        else if (r == 0)
+                log_warning("ended", "the server has ended, and %zu sessions had not ended in time", s.left);
         o->config = s.server.config;
         return r;
 }
@@ -203,8 +207,6 @@ int command_serve(int argc, char **argv)
                 log_error("failed", "%s", err.message);
         else if (r < 0)
                 fprintf(stderr, "glovebox-server: %s\n", err.message);
-        else if (started)
-                log_info("ended", "everything has ended");
         serve_options_done(&o);
         return r < 0 ? error_exit_status(err.code) : r;
 }
