@@ -125,11 +125,13 @@ def test_a_container_that_stays_was_not_removed(docker_box):
 
 
 def test_an_engine_that_cannot_be_asked_is_an_error(docker_box, scratch):
-    """Then nobody knows whether something was left; where there is no engine, nothing was."""
+    """Then nobody knows whether something was left; where there is no engine, and none is named, nothing was."""
     (scratch / "s").touch()
     result = docker_box.call("clean", environ={"DOCKER_HOST": f"unix://{scratch}/s"})
     assert result.returncode != 0 and b"containers were not looked at" in result.err
-    assert docker_box.call("clean", environ={"DOCKER_HOST": f"unix://{scratch}/none"}).returncode == 0
+    result = docker_box.call("clean", environ={"DOCKER_HOST": f"unix://{scratch}/none"})
+    assert result.returncode != 0 and b"containers were not looked at" in result.err
+    assert docker_box.call("clean", environ={"DOCKER_HOST": ""}).returncode == 0
 
 
 def test_a_server_sweeps_at_its_start(docker_box):
