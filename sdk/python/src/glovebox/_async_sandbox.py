@@ -67,6 +67,7 @@ class AsyncSandbox:
         self._info: Optional[SessionInfo] = None
         self._owned = True
         self._closed = False
+        self._ended = False  # the server said so; _closed only means that nobody wants it any more
         self._pid = os.getpid()
         self._lock: Any = None
         self._defaults: Dict[str, str] = {}  # language: id of its default context, as far as results told
@@ -137,8 +138,8 @@ class AsyncSandbox:
         self._closed = True
         try:
             if self._owned and self._id is not None and self._pid == os.getpid():
-                await self._delete()
-        except (NotFoundError, ConnectionFailed):
+                await self._end()
+        except ConnectionFailed:
             pass
         finally:
             if self._own_client:
@@ -148,13 +149,22 @@ class AsyncSandbox:
         """Ends the session and everything in it, also one that was attached. Raises an error when the server cannot be
         reached: whether the session has ended is then not known."""
         await self.opened()
-        try:
-            await self._delete()
-        except NotFoundError:
-            pass
+        await self._end()
         self._closed = True
         if self._own_client:
             await self.client.close()
+
+    async def _end(self) -> bool:
+        """Ends the session; whether it was there. An error when it is not known whether it has ended."""
+        if self._ended:
+            return False
+        try:
+            await self._delete()
+            there = True
+        except NotFoundError:
+            there = False
+        self._ended = True
+        return there
 
     async def _delete(self) -> None:
         await self._caller.json(Request("DELETE", path_of("v1", "sessions", self.id)))

@@ -17,6 +17,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 from .. import AsyncClient, Client, Sandbox
 from .._address import runtime_socket, somebody_listens
+from .._drive import drive
 from ..errors import GloveboxError, NotFoundError, UnavailableError
 
 BACKENDS = ("native", "docker")
@@ -69,6 +70,14 @@ def opened(sandbox: Sandbox, template: Optional[str] = None) -> Sandbox:
         return sandbox.open()
     except GloveboxError as error:
         raise explained(error, template) from error
+
+
+def end(sandbox: Sandbox) -> bool:
+    """Ends a box; whether it was there. Unlike close() it raises an error when the server cannot be reached: whether
+    the box has ended is then not known."""
+    there = sandbox._core._id is not None and drive(sandbox._core._end())
+    sandbox.close()
+    return there
 
 
 def explained(error: GloveboxError, template: Optional[str] = None) -> GloveboxError:

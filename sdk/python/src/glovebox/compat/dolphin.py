@@ -62,8 +62,9 @@ class DockerSandboxExecutor:
         return _text(self.run(code))
 
     def cleanup(self, remove_files: bool = False) -> None:
-        """Ends the box. Its files stay on the host unless they are to go, too."""
-        self._box.close()
+        """Ends the box. Its files stay on the host unless they are to go, too. An error when the server cannot be
+        reached: the box may live and use them, so they stay in any case."""
+        _backend.end(self._box)
         if remove_files:
             _remove(self.host_dir)
 
@@ -72,7 +73,7 @@ class DockerSandboxExecutor:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.cleanup()
+        self._box.close()
 
 
 def _text(result: Result) -> str:

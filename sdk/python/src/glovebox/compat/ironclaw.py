@@ -101,14 +101,12 @@ class SandboxManager:
         return box
 
     def stop_container(self) -> None:
-        """Ends the box and all in it; files in the workspace stay. Without a box it does nothing."""
+        """Ends the box and all in it; files in the workspace stay. Without a box it does nothing. An error when the
+        server cannot be reached: it can be stopped later, then."""
         with self._lock:
-            box, self._box = self._box, None
-        if box is not None:
-            try:
-                box.delete()
-            except NotFoundError:
-                pass
+            if self._box is not None:
+                _backend.end(self._box)
+                self._box = None  # not before: one that may live is not forgotten
 
     def __enter__(self) -> "SandboxManager":
         self.get_or_create_container()

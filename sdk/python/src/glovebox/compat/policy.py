@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from .. import Client, Sandbox, Secrets
 from .._private import program
-from ..errors import GloveboxError, NotFoundError, PolicyError, UnenforceableError
+from ..errors import GloveboxError, PolicyError, UnenforceableError
 from ..records import Stats
 from ..results import Result
 from . import _backend, _options
@@ -56,19 +56,20 @@ class ContainerManager:
         return box
 
     def remove_container(self, container: Union[str, Sandbox]) -> bool:
-        """Ends one; whether it was there."""
+        """Ends one; whether it was there. An error when the server cannot be reached: it can be removed later, then."""
+        id = container if isinstance(container, str) else container.id
         with self._lock:
-            box = self._boxes.pop(container if isinstance(container, str) else container.id, None)
+            box = self._boxes.get(id)
         if box is None:
             return False
-        try:
-            box.close()
-        except NotFoundError:
-            return False
-        return True
+        there = _backend.end(box)
+        with self._lock:
+            self._boxes.pop(id, None)  # not before: one that may live is not forgotten
+        return there
 
     def cleanup(self) -> int:
-        """Ends all that this manager has made; how many."""
+        """Ends all that this manager has made; how many were there. An error when one cannot be ended: those that are
+        left are ended by another call."""
         with self._lock:
             ids = list(self._boxes)
         return sum(self.remove_container(id) for id in ids)
@@ -77,7 +78,11 @@ class ContainerManager:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.cleanup()
+        # As `with` does for one box: nothing is claimed here, so a server that cannot be reached is no error.
+        with self._lock:
+            boxes = list(self._boxes.values())
+        for box in boxes:
+            box.close()
 
 
 def _understand(key: str, value: Any) -> Dict[str, Any]:
