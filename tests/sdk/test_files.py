@@ -80,6 +80,57 @@ def test_exists_remove_mkdir(box):
         files.write("no/parents", "", parents=False)
 
 
+def test_what_cannot_be_seen_is_not_absent(box):
+    files = box.files
+    files.write("closed/in/file", "x")
+    files.write("plain", "x")
+    assert box.run("import os; os.symlink('plain', 'link'); os.symlink('closed', 'way'); os.chmod('closed', 0)").ok
+    try:
+        assert files.exists("closed") and files.exists("link") and files.exists("way")
+        for path in ("closed/in", "closed/in/file", "closed/none", "way/in", "way/none", "way/in/file", "..", "../x"):
+            with pytest.raises(glovebox.UsageError):
+                files.exists(path)
+        assert not files.exists("plain/x") and not files.exists("plain/x/y") and not files.exists("none/x/y")
+        assert files.exists(".") and files.exists("./plain")
+    finally:
+        box.run("os.chmod('closed', 0o700)")
+    assert files.exists("closed/in/file") and not files.exists("closed/none")
+
+
+def test_names_are_compared_by_their_bytes(box):
+    assert box.run("open(b'odd\\xff', 'w').close()").ok
+    assert not box.files.exists("odd\ufffd") and box.files.exists("odd\udcff")
+    box.files.write("odd\ufffd", "")
+    assert box.files.exists("odd\ufffd")
+
+
+def test_a_name_that_lists_do_not_show(client):
+    secret = "correct-horse-battery"
+    with client.sandbox(secrets={"KEY": secret}) as box:
+        box.files.write("other", "")
+        assert not box.files.exists(secret)
+        box.files.write(secret, "")
+        assert not [entry for entry in box.files.list() if entry.name == secret]
+        assert box.files.exists(secret) and not box.files.exists(secret + "-2") and not box.files.exists("x" + secret)
+        box.files.remove(secret)
+        box.files.mkdir(f"{secret}/in")
+        box.files.mkdir(secret, parents=False)
+        assert box.files.exists(secret) and box.files.exists(f"{secret}/in") and not box.files.exists(f"{secret}/out")
+
+
+@pytest.mark.parametrize("parents", [False, True])
+def test_a_file_is_not_taken_for_the_directory_to_be_made(box, parents):
+    box.files.write("file", "x")
+    assert box.run("import os; os.symlink('file', 'link'); os.mkdir('closed'); os.chmod('closed', 0)").ok
+    for name in ("file", "link"):
+        with pytest.raises(glovebox.GloveboxError):
+            box.files.mkdir(name, parents=parents)
+    box.files.mkdir("made", parents=parents)
+    box.files.mkdir("made", parents=parents)
+    box.files.mkdir("closed", parents=False)
+    assert box.files.read("file") == b"x"
+
+
 def test_what_is_too_large(box):
     box.run("open('sparse', 'wb').truncate(50 << 20); open('small', 'wb').write(b'x' * 1000)")
     with pytest.raises(glovebox.TooLargeError):

@@ -28,7 +28,7 @@ LOST = {"id": "0" * 32,
 
 class Server:
     """Answers each request with the next of these objects, and repeats the last one; "cut": closes the connection
-    without an answer."""
+    without an answer; (status, object): with that status."""
 
     def __init__(self, *answers):
         self.answers, self.requests = list(answers), []
@@ -66,9 +66,10 @@ class Server:
                 answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
                 if answer == "cut":
                     continue
+                status, answer = answer if isinstance(answer, tuple) else (200, answer)
                 body = json.dumps(answer).encode()
-                connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                                   b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+                connection.sendall(b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                                   b"Content-Length: %d\r\n\r\n%s" % (status, len(body), body))
 
 
 def test_a_lost_run_has_no_numbers():
@@ -168,6 +169,43 @@ def test_a_session_that_may_still_live_is_not_deleted():
         box.info()
         with pytest.raises(glovebox.ConnectionFailed):
             box.delete()
+
+
+def failure(status, code):
+    return status, {"error": {"code": code, "message": f"made up: {code}", "hint": "", "details": {}}}
+
+
+BUSY = failure(409, "conflict")  # as for EAGAIN: somebody else is at it
+EMPTY = {"entries": [], "next": None}
+
+
+def entries(**types):
+    return {"entries": [{"name": name, "type": type} for name, type in types.items()], "next": None}
+
+
+def attached(server):
+    return glovebox.Client(server.address, retry_for=0).attach("0" * 32)
+
+
+def test_what_is_busy_may_exist():
+    with Server(BUSY) as server, pytest.raises(glovebox.ConflictError):
+        attached(server).files.exists("a/b")
+    with Server(BUSY, EMPTY) as server, pytest.raises(glovebox.ConflictError):
+        attached(server).files.exists("a/b")
+
+
+@pytest.mark.parametrize("there", [EMPTY, entries(a="file"), entries(a="link"), entries(b="directory")])
+@pytest.mark.parametrize("parents", [False, True])
+def test_a_directory_that_was_not_made(there, parents):
+    with Server(BUSY, there) as server, pytest.raises(glovebox.ConflictError):
+        attached(server).files.mkdir("a", parents=parents)
+
+
+def test_a_directory_that_is_there():
+    with Server(BUSY, entries(a="directory")) as server:
+        attached(server).files.mkdir("a", parents=False)
+    with Server(BUSY, entries(a="directory")) as server, pytest.raises(glovebox.ConflictError):
+        attached(server).files.mkdir("a", parents=False, exist_ok=False)
 
 
 def test_a_model_is_told_how_a_run_without_an_exception_ended():

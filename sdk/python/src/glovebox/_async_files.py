@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from typing import TYPE_CHECKING, BinaryIO, Callable, List, Optional, Union, cast
+from typing import TYPE_CHECKING, BinaryIO, Callable, Dict, List, Optional, Union, cast
 
 from . import _archive
 from ._archive import Pulled
 from ._body import Data
 from ._http import OCTETS, TAR, Request, path_of
-from .errors import ConflictError, GloveboxError, NotFoundError, ProtocolError, UsageError
-from .records import FileEntry, objects_of
+from .errors import ConflictError, NotFoundError, ProtocolError, UsageError
+from .records import FileEntry, Json, objects_of
 
 if TYPE_CHECKING:
     from ._async_sandbox import AsyncSandbox
@@ -90,27 +90,62 @@ class AsyncFiles:
         """What is in a directory."""
         found: List[FileEntry] = []
         cursor: Optional[str] = None
-        session = await self._box.opened()
         while True:
-            page = await self._box._caller.object(Request("GET", path_of("v1", "sessions", session, "files", query={
-                "path": path or None, "limit": 1000, "cursor": cursor})))
+            page = await self._page(path, 1000, cursor)
             found += [FileEntry.from_object(each) for each in objects_of(page, "entries")]
             cursor = page.get("next")
             if cursor is None:
                 return found
 
+    async def _page(self, path: str, limit: int, cursor: Optional[str] = None) -> Json:
+        query: Dict[str, Union[None, bool, int, str]] = {"path": path or None, "limit": limit, "cursor": cursor}
+        request = Request("GET", path_of("v1", "sessions", await self._box.opened(), "files", query=query))
+        page: Json = await self._box._caller.object(request)
+        return page
+
     async def exists(self, path: str) -> bool:
-        """Whether there is a file, a directory or anything else of that name."""
-        above, _, name = "/".join(_segments(path)).rpartition("/")
+        """Whether there is a file, a directory or anything else of that name. An error when that cannot be seen: in a
+        directory that is closed to its owner, or behind a link, which is not followed."""
+        return await self._type([part for part in _segments(path) if part not in ("", ".")]) is not None
+
+    async def _type(self, parts: List[str]) -> Optional[str]:
+        """What there is, as FileEntry has it; None: nothing, and that was seen. What cannot be seen is an error."""
+        if ".." in parts:
+            raise UsageError("the path has \"..\" in it: give it without", details={"field": "path"})
+        if not parts:
+            await self._box.info()
+            return "directory"  # the workspace itself
         try:
-            return any(entry.name == name for entry in await self.list(above))
+            entries = await self.list("/".join(parts[:-1]))
         except NotFoundError:
             await self._box.info()  # the session itself may be what is not there
-            return False
-        except GloveboxError as error:
-            if error.code in ("usage", "conflict"):  # a part of the way there is no directory
-                return False
+            return None
+        except UsageError:
+            # Nothing is below a file. What is behind a link, or in a closed directory, was not seen.
+            if await self._type(parts[:-1]) in (None, "file", "other"):
+                return None
             raise
+        name = parts[-1].encode("utf-8", "surrogateescape")
+        hidden = False
+        for entry in entries:
+            if entry.raw.get("scrubbed"):
+                hidden = True  # the list does not tell its name
+            elif entry.name_bytes == name:
+                return entry.type
+        return await self._type_of_hidden("/".join(parts)) if hidden else None
+
+    async def _type_of_hidden(self, path: str) -> Optional[str]:
+        """The same for a name that a list may not show: it is asked for."""
+        try:
+            try:
+                await self._page(path, 1)
+                return "directory"
+            except UsageError:
+                await self._box._caller.json(Request("HEAD", await self._path(path), accept="*/*"))
+                return "file"
+        except NotFoundError:
+            await self._box.info()
+            return None
 
     async def remove(self, path: str, recursive: bool = False, missing_ok: bool = False) -> None:
         """Removes a file or an empty directory; recursive: a directory with all that is in it."""
@@ -121,12 +156,12 @@ class AsyncFiles:
                 raise
 
     async def mkdir(self, path: str, parents: bool = True, exist_ok: bool = True, mode: Optional[int] = None) -> None:
-        """Makes a directory."""
+        """Makes a directory. exist_ok: one that is there already is no error; anything else of that name is."""
         target = await self._path(path, directory=True, parents=parents or None, mode=f"{mode:04o}" if mode is not None else None)
         try:
             await self._box._caller.json(Request("PUT", target, content_type=OCTETS))
         except ConflictError:
-            if not exist_ok:
+            if not exist_ok or await self._type(_segments(path)) != "directory":
                 raise
 
     async def upload(self, local: LocalPath, path: Optional[str] = None, mode: Optional[int] = None) -> int:

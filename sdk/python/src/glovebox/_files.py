@@ -41,7 +41,8 @@ class Files:
         return drive(self._core.list(path))
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file, a directory or anything else of that name."""
+        """Whether there is a file, a directory or anything else of that name. An error when that cannot be seen: in a
+        directory that is closed to its owner, or behind a link, which is not followed."""
         return drive(self._core.exists(path))
 
     def remove(self, path: str, recursive: bool = False, missing_ok: bool = False) -> None:
@@ -49,7 +50,7 @@ class Files:
         drive(self._core.remove(path, recursive, missing_ok))
 
     def mkdir(self, path: str, parents: bool = True, exist_ok: bool = True, mode: Optional[int] = None) -> None:
-        """Makes a directory."""
+        """Makes a directory. exist_ok: one that is there already is no error; anything else of that name is."""
         drive(self._core.mkdir(path, parents, exist_ok, mode))
 
     def upload(self, local: LocalPath, path: Optional[str] = None, mode: Optional[int] = None) -> int:
