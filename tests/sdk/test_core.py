@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What needs no server: the protocol without input and output, models, and the agreement of tables with the source."""
 import ast
+import contextlib
 import inspect
 import pickle
 import re
+import socket
 import sys
 
 import pytest
@@ -293,6 +295,56 @@ def test_the_default_socket_is_where_the_command_has_it(tmp_path):
     own.chmod(0o700)
     link.symlink_to(own)
     assert _address.runtime_socket({"GLOVEBOX_RUNTIME_DIR": str(link)}) is None
+
+
+@contextlib.contextmanager
+def listener(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+        made.listen(0)
+        yield made
+
+
+@contextlib.contextmanager
+def full(path):
+    """A server that accepts nobody, and has as many callers as its backlog takes."""
+    with listener(path), contextlib.ExitStack() as callers:
+        while True:
+            caller = callers.enter_context(socket.socket(socket.AF_UNIX))
+            caller.setblocking(False)
+            try:
+                caller.connect(str(path))
+            except BlockingIOError:
+                break
+        yield
+
+
+def test_a_server_with_many_callers_is_there(tmp_path, monkeypatch):
+    path = tmp_path / "glovebox.sock"
+    monkeypatch.setenv("GLOVEBOX_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr("glovebox._private.ensure", lambda: "/a/private/one")
+    assert _address.Target(None, None).address().path == "/a/private/one"
+    with full(path):
+        assert _address.somebody_listens(str(path))
+        assert _address.Target(None, None).address().path == str(path)
+    assert not _address.somebody_listens(str(path))  # the socket is there, and nobody listens
+    path.unlink()
+    with listener(path):
+        assert _address.somebody_listens(str(path))
+
+
+def test_nobody_listens(tmp_path):
+    (tmp_path / "file").write_text("")
+    for name in ("none", "file", "long" * 50):
+        assert not _address.somebody_listens(str(tmp_path / name)), name
+
+
+def test_whether_somebody_listens_is_not_guessed(tmp_path):
+    path = tmp_path / "datagrams"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(path))
+        with pytest.raises(glovebox.ConnectionFailed, match="cannot be told: .*wrong type"):
+            _address.somebody_listens(str(path))
 
 
 # ---- bodies ----

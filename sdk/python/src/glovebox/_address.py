@@ -2,6 +2,7 @@
 """Where a server is: addresses as text, and the rules by which one is found (docs/python.md, Which server)."""
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from typing import Mapping, Optional
 from urllib.parse import urlsplit
 
-from .errors import UsageError
+from .errors import ConnectionFailed, UsageError
 
 SOCKET_NAME = "glovebox.sock"
+SOCKET_PATH_SIZE = 108  # of a unix socket's address, with the NUL at its end
+NOBODY = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK)
 FORMS = "unix:/path, http://host:port, or https://host:port"
 
 
@@ -87,12 +90,20 @@ def runtime_socket(environ: Optional[Mapping[str, str]] = None) -> Optional[str]
 
 
 def somebody_listens(path: str) -> bool:
+    """Whether there is a server at a unix socket. An error when that cannot be told."""
+    if len(os.fsencode(path)) >= SOCKET_PATH_SIZE:
+        return False  # no socket can be there
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(5)
+        probe.setblocking(False)  # a connection is there at once, or never
         try:
             probe.connect(path)
-        except OSError:
-            return False
+        except BlockingIOError:
+            return True  # and has many callers: its backlog is full
+        except OSError as error:
+            if error.errno in NOBODY:
+                return False
+            raise ConnectionFailed(f"whether a server listens at {path} cannot be told: {error.strerror or error}",
+                                   hint="name a server in $GLOVEBOX_SERVER") from error
         return True
 
 
