@@ -208,6 +208,24 @@ def test_a_directory_that_is_there():
         attached(server).files.mkdir("a", parents=False, exist_ok=False)
 
 
+@pytest.mark.parametrize("answer, error", [
+    (failure(401, "unauthorized"), glovebox.UnauthorizedError), (failure(404, "not_found"), glovebox.NotFoundError),
+    ((401, {}), glovebox.UnauthorizedError), ((404, {"status": "ready"}), glovebox.NotFoundError),
+    ((200, {}), glovebox.ProtocolError), ((200, {"status": None}), glovebox.ProtocolError),
+    ((200, ["ready"]), glovebox.ProtocolError), (failure(503, "unavailable"), glovebox.UnavailableError),
+    ((502, "a proxy"), glovebox.ConnectionFailed), ("cut", glovebox.ConnectionFailed),
+])
+def test_a_server_that_does_not_say_whether_it_is_ready(answer, error):
+    with Server(answer) as server, glovebox.Client(server.address, retry_for=0) as client, pytest.raises(error):
+        client.ready()
+
+
+def test_a_server_that_says_whether_it_is_ready():
+    for status, said in ((200, "ready"), (503, "starting"), (503, "draining"), (503, "degraded")):
+        with Server((status, {"status": said})) as server, glovebox.Client(server.address) as client:
+            assert client.ready() == said
+
+
 def test_a_model_is_told_how_a_run_without_an_exception_ended():
     killed = glovebox.Result({"verdict": {"kind": "error", "message": "The program was ended by SIGSEGV."},
                               "stdout": "", "stderr": "", "error": None, "state": {"kept": False}})

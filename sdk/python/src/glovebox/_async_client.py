@@ -201,6 +201,4 @@ class AsyncClient:
 
     async def ready(self) -> str:
         """"ready", or why not: "starting", "draining", "degraded"."""
-        status, answer = await self._caller.once(Request("GET", path_of("readyz")))
-        said = answer.get("status") if isinstance(answer, dict) else None
-        return said if isinstance(said, str) else "ready" if status == 200 else "degraded"
+        return await self._caller.status(Request("GET", path_of("readyz")))

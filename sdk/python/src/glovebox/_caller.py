@@ -19,7 +19,7 @@ import re
 import threading
 import time
 import weakref
-from typing import Any, Awaitable, BinaryIO, Callable, List, Optional, Tuple, TypeVar
+from typing import Any, Awaitable, BinaryIO, Callable, List, Optional, TypeVar
 
 from ._address import Target
 from ._http import NDJSON, AnswerParser, Head, Lines, Request, decode_json
@@ -303,8 +303,9 @@ class Caller:
         return exchange
 
     async def _error_of(self, exchange: Exchange) -> GloveboxError:
-        head = exchange.head
-        body = await exchange.read_all(ERROR_BODY_MAX)
+        return self._error_from(exchange.head, await exchange.read_all(ERROR_BODY_MAX))
+
+    def _error_from(self, head: Head, body: bytes) -> GloveboxError:
         try:
             answer = decode_json(body)
         except ProtocolError:
@@ -360,8 +361,8 @@ class Caller:
             if request.body is not None and not isinstance(request.body, bytes):
                 request.body.seek(start)
 
-    async def once(self, request: Request) -> Tuple[int, Any]:
-        """Sends a request that only looks, and takes whatever comes: status and JSON."""
+    async def status(self, request: Request) -> str:
+        """Sends a request that only looks, once: "status" of the answer, which 503 may have as well as 200."""
         while True:
             try:
                 exchange = await self._begin(request)
@@ -369,7 +370,17 @@ class Caller:
                 if error.stale:
                     continue
                 raise
-            return exchange.head.status, decode_json(await exchange.read_all(ERROR_BODY_MAX))
+            head, body = exchange.head, await exchange.read_all(ERROR_BODY_MAX)
+            try:
+                answer = decode_json(body) if head.status in (200, 503) else None
+            except ProtocolError:
+                answer = None
+            said = answer.get("status") if isinstance(answer, dict) else None
+            if isinstance(said, str):
+                return said
+            if head.status < 300:
+                raise ProtocolError("the server does not say what its status is")
+            raise self._error_from(head, body)
 
     async def open(self, request: Request, patience: Optional[Patience] = None) -> Exchange:
         """The answer's head is there and no error; the body is the caller's to read, and the exchange to close."""
