@@ -89,8 +89,8 @@ static void add_process(int dir, const char *name, void *data)
         if ((size_t)snprintf(path, sizeof(path), "%s/fd", name) >= sizeof(path))
                 return;
         _cleanup_close_ int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        /* A process that has made itself opaque hides what it holds. */
-        if (fd < 0 && (errno == EACCES || errno == EPERM) && strcmp(name, "1") != 0 && !is_exiting(dir, name))
+        /* A process that has made itself opaque hides what it holds. So does one that cannot be looked at now. */
+        if (fd < 0 && errno != ENOENT && errno != ESRCH && strcmp(name, "1") != 0 && !is_exiting(dir, name))
                 ((struct unlinked *)data)->seen = DESCRIPTORS_MAX + 1;
         if (fd >= 0)
                 (void)for_each_number(fd, add_file, data); /* fails when the process is gone, and its files with it */
