@@ -99,14 +99,16 @@ int usage_fill(const struct usage_files *u, struct box_usage *ret)
                 return r;
         *ret = (struct box_usage){
                 .cpu_usec = stats.cpu_usec, .memory_bytes = stats.memory_bytes,
-                .memory_peak_bytes = MAX(stats.memory_peak_bytes, stats.memory_bytes),
-                .pids = stats.pids, .pids_peak = MAX(stats.pids_peak, stats.pids),
+                .memory_peak_bytes = stats.memory_peak_bytes, .pids = stats.pids, .pids_peak = stats.pids_peak,
                 .oom_kills = stats.oom_kills, .pids_refused = stats.pids_refused,
                 .cpu_known = COUNTS(u, cpu_usec), .memory_known = COUNTS(u, memory_bytes),
                 .pids_known = COUNTS(u, pids), .kills_known = COUNTS(u, oom_kills),
                 /* On v2 since Linux 5.19 and 6.1. Before, what is in use after an end is not what the peak was. */
                 .memory_peak_known = COUNTS(u, memory_peak_bytes), .pids_peak_known = COUNTS(u, pids_peak),
         };
+        /* Each is read at a moment of its own. */
+        ret->memory_peak_bytes = MAX(ret->memory_peak_bytes, ret->memory_bytes);
+        ret->pids_peak = MAX(ret->pids_peak, ret->pids);
         ret->io_known = usage_read_io(u, &ret->io_read_bytes, &ret->io_write_bytes) == 0;
         return 0;
 }
