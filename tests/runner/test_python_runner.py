@@ -378,6 +378,38 @@ def test_standard_input(runner):
     assert len(set(descriptors)) == 1
 
 
+HOARD = """
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+hoard = []
+try:
+    while True:
+        hoard.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+"""
+
+
+def test_standard_input_that_is_lost(runner):
+    """The descriptor cannot be received: the code is not run with an empty input instead."""
+    runner.good(HOARD)
+    run = runner.run("print('ran')\nimport sys\nsys.stdin.read()", stdin=b"data")
+    assert run.status == "error" and run.out == "" and run.value is None, run
+    assert run.error["name"] == "OSError" and run.error["value"].startswith("[Errno 24] "), run
+    assert "standard input" in run.error["value"] and "glovebox" not in run.error["traceback"], run
+    assert runner.good("import sys\nsys.stdin.read()").value == "''"  # it has none
+    runner.good("for fd in hoard: os.close(fd)")
+    assert runner.good("sys.stdin.read()", stdin=b"data").value == "'data'"
+
+
+def test_standard_input_is_over_without_descriptors(runner):
+    run = runner.good("input()\n" + HOARD + "len(hoard) > 9", stdin=b"first\nsecond\n")
+    assert run.value == "True", run
+    assert runner.good("import sys\nsys.stdin.read()").value == "''"
+    runner.good("for fd in hoard: os.close(fd)")
+    assert runner.good("import subprocess\nsubprocess.run(['cat'], stdout=-1).stdout").value == "b''"
+
+
 def test_output_is_buffered_and_flushed(runner):
     run = runner.good("import sys\nsys.stdout.write('no newline')\nsys.stdout.line_buffering")
     assert run.out == "no newline" and run.value == "False"

@@ -6,6 +6,7 @@ exit status must be the same, to the byte.
 """
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -142,6 +143,16 @@ def test_script_that_cannot_be_written(tmp_path):
         runner.send("E", 1, b"print(1)")
         out, err = runner.process.communicate(timeout=PATIENCE)
         assert (runner.process.returncode, out) == (2, b"") and b"No such file or directory" in err
+
+
+def test_script_whose_standard_input_is_lost(tmp_path):
+    """It is not run with an empty one."""
+    with Runner(("file", str(tmp_path / "main.py").encode()), mode=b"script", cwd=tmp_path) as runner:
+        _, hard = resource.prlimit(runner.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(runner.process.pid, resource.RLIMIT_NOFILE, (3, hard))
+        runner.start("print('ran')", stdin=b"data")
+        out, err = runner.process.communicate(timeout=PATIENCE)
+        assert (runner.process.returncode, out) == (2, b"") and b"standard input" in err and err.count(b"\n") == 1, err
 
 
 # Children of a template. The fork is the C library's own: no hook that Python has for forks runs.

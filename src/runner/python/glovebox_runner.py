@@ -130,7 +130,7 @@ def run_script(channel, interrupts, config, code, leave):
         os.dup2(given, 0)
         os.close(given)
         sys.stdin = sys.__stdin__ = _run.make_stream(0, "stdin", _run.stream_kind("stdin"))
-    status = _write_script(config.file, code)
+    status = _refuse_script() if given == _run.LOST else _write_script(config.file, code)
     if status == 0:
         path, directory = Staged.places.get(config.file) or _locate(config.file)
         main = _run.make_main()
@@ -150,6 +150,13 @@ def run_script(channel, interrupts, config, code, leave):
         _kill(_getpid(), _SIGINT)
         status = 128 + _SIGINT
     leave(status & 0xff)
+
+
+def _refuse_script():
+    """Its standard input is lost. With an empty one it would do something else, and look fine."""
+    sys.stderr.write("%s: %s\n" % (sys.executable, _run.LOST_INPUT))
+    sys.stderr.flush()
+    return 2
 
 
 def _write_script(path, code):

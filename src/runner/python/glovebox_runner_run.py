@@ -22,7 +22,7 @@ from _frozen_importlib import BuiltinImporter
 from _signal import SIGINT, default_int_handler
 from _signal import signal as set_handler
 from _thread import allocate_lock, get_ident
-from errno import EINTR
+from errno import EINTR, EMFILE
 from io import TextIOWrapper
 from io import open as open_file
 from os import O_RDWR, _exit, close, dup2, environ, fsdecode, getpid
@@ -42,6 +42,9 @@ VALUE_BYTES_MAX = 64 << 10        # of an exception's message
 TRACEBACK_BYTES_MAX = 256 << 10
 
 _ANCILLARY = _socket.CMSG_SPACE(16)
+_TRUNCATED = _socket.MSG_CTRUNC
+LOST = -2                 # in the place of a descriptor that was sent, and could not be received
+LOST_INPUT = "too many open files to receive the standard input of the run"
 _VALUE = " value"         # where the last expression goes: no identifier has a space
 _PARSE = _ast.PyCF_ONLY_AST | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _OK = b"D %b 11\nstatus 2\nok"
@@ -86,16 +89,20 @@ class Channel:
         self.fd = (fd,)
         self.lock = allocate_lock()  # threads of the user's code may display
         self.rest = b""
-        self.descriptor = -1  # that came with the frame
+        self.descriptor = -1  # that came with the frame; or LOST
         self.arguments = (self.socket.recvmsg, (RECEIVE_BYTES,), (_ANCILLARY,), (_socket.MSG_CMSG_CLOEXEC,))
 
     def receive(self):
-        data, ancillary, _, _ = _gather(*self.arguments)
+        data, ancillary, flags, _ = _gather(*self.arguments)
         for _, _, content in ancillary:
             for at in range(0, len(content), 4):
                 if self.descriptor >= 0:
                     close(self.descriptor)
                 self.descriptor = int.from_bytes(content[at:at + 4], sys.byteorder)
+        if flags & _TRUNCATED:  # earlier code may have opened all that there may be
+            if self.descriptor >= 0:
+                close(self.descriptor)
+            self.descriptor = LOST
         return data
 
     def read(self):
@@ -211,6 +218,16 @@ def make_stream(fd, name, like):
     return stream
 
 
+def open_null():
+    try:
+        return open_fd("/dev/null", O_RDWR)
+    except OSError:  # no descriptor is left: that of the input which is over, or the next run would read on in it
+        close(0)
+        fd = open_fd("/dev/null", O_RDWR)
+        set_inheritable(fd, True)
+        return fd
+
+
 def is_open(stream):
     try:
         return type(stream) is TextIOWrapper and not stream.closed
@@ -228,9 +245,11 @@ class Streams:
         self.mend()
 
     def set_input(self, fd):
-        """Standard input is the descriptor, which is consumed, or empty."""
+        """Standard input is the descriptor, which is consumed, or empty. Lost input is not the same as none."""
         if fd < 0:
-            fd = open_fd("/dev/null", O_RDWR)
+            if fd == LOST:
+                raise OSError(EMFILE, LOST_INPUT)
+            fd = open_null()
         if fd != 0:
             dup2(fd, 0)
             close(fd)
@@ -340,7 +359,7 @@ class Context:
         self.results.begin(seq)
         try:
             set_handler(SIGINT, self.interrupts.handler)
-            if given >= 0:
+            if given != -1:
                 self.streams.set_input(given)
             try:
                 value = self.execute(name, source)
