@@ -71,11 +71,36 @@ def test_statuses(context):
 
 @pytest.mark.parametrize("code", ["break", "continue", "break 9", "return", "for i in 1 2; do break 3; done", "f() { break; }; f"])
 def test_stray_jumps(context, code):
+    """As in a script: Bash says so, and what follows is run."""
     context.run("x=kept")
     for _ in range(3):
-        context.run(code)
+        run = context.run(f"echo before\n{code}\necho after")
+        assert (run.status, run.stdout) == ("ok", "before\nafter\n"), run.explain()
+        said = ": can only `return'" if code == "return" else ": only meaningful in a"
+        assert run.stderr == "" if code.startswith("for") else said in run.stderr, run.explain()
+    assert context.run("break; false").error["value"] == "1"
     run = context.run("echo $x; for i in 1 2; do echo $i; done")
     assert (run.status, run.stdout) == ("ok", "kept\n1\n2\n"), run.explain()
+
+
+@pytest.mark.parametrize("code", ["break", "continue", "break 9", "for i in 1 2; do break 3; done"])
+def test_stray_jumps_in_an_old_bash(tmp_path, code):
+    """One that drops what follows says so, and the run has failed."""
+    text = RUNNER.read_text()
+    old = text.replace("BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1]", "403")
+    assert old != text
+    (tmp_path / "runner").write_text(old)
+    command = [part.replace(str(RUNNER), str(tmp_path / "runner")) for part in COMMAND]
+    with Context(command) as context:
+        context.run("x=kept")
+        for _ in range(3):
+            run = context.run(f"echo before; {code}; echo after")
+            assert run.status == "error" and run.error["value"] == "1" and run.stdout == "before\n", run.explain()
+            said = "glovebox: break or continue outside of a loop: the code after it was not run\n"
+            assert run.stderr == said, run.explain()
+        assert context.run("set -e; for i in 1 2; do false; done; echo no").stderr == ""
+        run = context.run("set +e; echo $x; for i in 1 2; do echo $i; done")
+        assert (run.status, run.stdout) == ("ok", "kept\n1\n2\n"), run.explain()
 
 
 def test_exit_is_real(context):
@@ -234,7 +259,7 @@ def test_many_runs_do_not_nest(context):
     def size():
         return int(context.run("read -r _ n _ </proc/$$/statm; echo $n").stdout)
 
-    codes = ["x=1", "false", "break", "continue", "set -e; false", "set +e", "if fi"]
+    codes = ["x=1", "false", "break", "continue 9", "set -e; false", "set +e", "if fi"]
     for code in codes * 20:
         context.run(code)
     before = size()

@@ -131,9 +131,13 @@ __gb_disarm() {
         __gb_armed=''
 }
 
-# Waits for the next code. A stray `break` or `continue` of the code lands here, with its run not ended.
+# Waits for the next code. In an old Bash, a stray `break` or `continue` of the code lands here, with its run not ended.
 __gb_next() {
-        [[ -z $__gb_pending ]] || { __gb_end 0 "$-"; } 2>/dev/null
+        if [[ -n $__gb_pending ]]; then
+                [[ -n $__gb_unwinding ]] ||
+                        builtin echo "glovebox: break or continue outside of a loop: the code after it was not run" >&2
+                { __gb_end 1 "$-"; } 2>/dev/null
+        fi
         builtin local kind seq size IFS=' '
         while builtin read -r -u 20 kind seq size; do
                 case $kind in
@@ -176,11 +180,22 @@ __gb_restore() {
 
 __gb_again() { builtin return 0; }
 
-# Run by the -c text. The inner loop can be left by unwinding or a stray `break`, both only by a `break 2` or more.
 # The user's trap on ERR can only be seen here; it takes a fork, so only if code ever spoke of traps.
+# shellcheck disable=SC2016
+__gb_turn='if [[ -n $__gb_traps ]]; then __gb_err=$(builtin trap -p ERR); fi; '\
+'{ __gb_restore; builtin eval "$__gb_code"; } <"$__gb_stdin" 20>&- 21>&-; { __gb_end "$?" "$-"; } 2>/dev/null'
+
+# Run by the -c text. In a loop of ours a stray `break` of the code would leave that loop and drop the rest of the code,
+# where a script says that there is no loop, and goes on. So the turns are those of mapfile, which calls us for each
+# line that it reads: each byte of /dev/zero is an empty one to it. What it keeps of them is thrown away.
+# A Bash before 4.4 cannot do that. There the inner loop can be left by unwinding or a stray `break`, both only by a
+# `break 2` or more.
 # shellcheck disable=SC2016,SC2034
-__gb_loop='while __gb_again; do while __gb_next; do if [[ -n $__gb_traps ]]; then __gb_err=$(builtin trap -p ERR); fi; '\
-'{ __gb_restore; builtin eval "$__gb_code"; } <"$__gb_stdin" 20>&- 21>&-; { __gb_end "$?" "$-"; } 2>/dev/null; '\
-'done; done; builtin eval "$__gb_loop"'
+if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)); then
+        __gb_turn="__gb_next; $__gb_turn; __gb_turns=(); builtin :" # mapfile adds a number and the line
+        __gb_loop='builtin mapfile -d "" -c 1 -C "$__gb_turn" __gb_turns </dev/zero'
+else
+        __gb_loop="while __gb_again; do while __gb_next; do $__gb_turn; done; done; builtin eval \"\$__gb_loop\""
+fi
 
 __gb_catch_int
