@@ -116,6 +116,21 @@ def test_errors(context):
     assert len(run.error["value"]) == 65536 and run.status == "error"
 
 
+def test_code_that_cannot_be_started(context):
+    """Nobody has interrupted it, and nobody says so."""
+    deep = 100000
+    run = context.run("await import('os'); " + "`${" * deep + "1" + "}`" * deep)
+    assert (run.status, run.error["name"]) == ("error", "RangeError"), run.explain()
+    assert "call stack" in run.error["value"], run.explain()
+    assert "node_runner" not in run.error["traceback"], run.explain()
+    assert value(context, "6 * 7") == "42"
+    context.run("const wait = Atomics.wait; Atomics.wait = () => { throw new TypeError('mine'); }")
+    run = context.run("1")
+    assert run.status == "error" and run.error["value"] == "mine", run.explain()
+    run = context.run("2")
+    assert run.status == "error" and run.error["name"] == "TypeError", run.explain()
+
+
 def test_late_errors(context):
     run = context.run("Promise.reject(new RangeError('late')); 5")
     assert run.status == "error" and run.error["name"] == "RangeError" and run.of("R") == [], run.explain()

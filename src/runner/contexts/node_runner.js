@@ -275,8 +275,13 @@ function conclude(failed, answer, code) {
 
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
+// What vm's watch throws where it has ended the code.
+function isInterrupt(error) {
+  return util.types.isNativeError(error) && error.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+}
+
 // Starts the code; done(outcome) is called when it and what it awaits are over. Throws when it is interrupted before
-// it comes to wait for something.
+// it comes to wait for something, and when it cannot be started.
 function evaluate(code, done) {
   const expression = `${rewriteImports(code)}\n//# sourceURL=run-${run.seq}`;
   let begun = false;
@@ -292,7 +297,7 @@ function evaluate(code, done) {
     try {
       under.runInThisContext({ breakOnSigint: true, displayErrors: false });
     } catch (error) {
-      if (begun) throw error;
+      if (begun || !isInterrupt(error)) throw error;
     }
   }
 }
@@ -336,12 +341,13 @@ async function execute(seq, code) {
   listen();
   try {
     evaluate(code, own.end);
-  } catch {
+  } catch (error) {
     // In a turn of its own: an interrupt takes the promises that are settled just then with it. An error that the code
     // has thrown meanwhile comes of the interrupt, which hits the programs that it waits for as well.
+    const outcome = isInterrupt(error) ? INTERRUPTED : { error: describeError(error, '') };
     setImmediate(() => {
       own.outcome = null;
-      own.end(INTERRUPTED);
+      own.end(outcome);
     });
   }
   await ended;
