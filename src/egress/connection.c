@@ -375,6 +375,8 @@ void connection_judge_again(struct connection *c)
 {
         bool stays = c->tunnel ? tunnel_may_stay(c->tunnel) : c->forward ? forward_may_stay(c->forward) : true;
 
+        if (c->tunnel && !stays)
+                tunnel_reset(c->tunnel);
         /* What is on its way was judged by the rules of before: it is asked for again. */
         if (c->reach || !stays)
                 connection_free(c);

@@ -141,6 +141,8 @@ struct tunnel_start {
 };
 int tunnel_new(struct connection *c, const struct tunnel_start *start);
 void tunnel_free(struct tunnel *t); /* takes NULL */
+/* When it is freed, each side that has not seen the orderly end of the other sees a reset. */
+void tunnel_reset(struct tunnel *t);
 /* The rules of the box have changed: whether it may go on. */
 bool tunnel_may_stay(struct tunnel *t);
 

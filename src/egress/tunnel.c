@@ -121,7 +121,23 @@ static int flow_count(struct flow *f, size_t n)
         return box_count(t->connection->box, t->row, f->up ? n : 0, f->up ? 0 : n);
 }
 
-enum flow_step { FLOW_MOVED, FLOW_NOTHING, FLOW_FULL, FLOW_BROKEN };
+/* Whoever was not told of an orderly end must not take the end of the tunnel for one: what came would look whole. */
+static void flow_reset(struct flow *f)
+{
+        static const struct linger at_once = {.l_onoff = 1};
+
+        if (!f->over)
+                setsockopt(f->to, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+void tunnel_reset(struct tunnel *t)
+{
+        flow_reset(&t->up);
+        flow_reset(&t->down);
+}
+
+/* FLOW_SPENT: the bytes of the box are used up. */
+enum flow_step { FLOW_MOVED, FLOW_NOTHING, FLOW_FULL, FLOW_BROKEN, FLOW_SPENT };
 
 static enum flow_step flow_write(struct flow *f)
 {
@@ -151,8 +167,10 @@ static enum flow_step flow_copy(struct flow *f, size_t most)
         ssize_t sent = send(f->to, bytes, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0)
                 return errno == EAGAIN || errno == EINTR ? FLOW_FULL : FLOW_BROKEN;
-        if (recv(f->from, bytes, (size_t)sent, MSG_DONTWAIT) != sent || flow_count(f, (size_t)sent) < 0)
+        if (recv(f->from, bytes, (size_t)sent, MSG_DONTWAIT) != sent)
                 return FLOW_BROKEN;
+        if (flow_count(f, (size_t)sent) < 0)
+                return FLOW_SPENT;
         return sent < n ? FLOW_FULL : FLOW_MOVED;
 }
 
@@ -171,10 +189,14 @@ static enum flow_step flow_move(struct flow *f)
         /* What comes meanwhile goes along: each write wakes who reads there. */
         while (f->in_pipe < most / 2 && (n = splice(f->from, NULL, f->pipe.ends[1], NULL, most - f->in_pipe, SPLICE_F_NONBLOCK | SPLICE_F_MOVE)) > 0)
                 f->in_pipe += (size_t)n;
+        /* The kernel tells of a reset once: asked again, it would call it the end. */
+        bool broken = n < 0 && errno != EAGAIN && errno != EINTR;
         size_t all = f->in_pipe;
         enum flow_step step = flow_write(f);
-        /* What is used up by these bytes still lets them go. */
-        return flow_count(f, all) < 0 && step != FLOW_BROKEN ? FLOW_BROKEN : step;
+        bool spent = flow_count(f, all) < 0;
+        if (broken || step == FLOW_BROKEN)
+                return FLOW_BROKEN;
+        return spent ? FLOW_SPENT : step; /* what is used up by these bytes still lets them go */
 }
 
 /* Moves what can be moved. False: the tunnel is of no use any more. */
@@ -186,6 +208,8 @@ static bool flow_run(struct flow *f)
         for (int i = 0; i < ROUNDS_MAX && step == FLOW_MOVED; i++)
                 step = flow_move(f);
         if (step == FLOW_BROKEN)
+                tunnel_reset(f->tunnel);
+        if (step == FLOW_BROKEN || step == FLOW_SPENT)
                 return false;
         if (f->pipe.ends[0] >= 0 && f->in_pipe == 0)
                 pipe_return(&f->pipe, true);
@@ -271,6 +295,8 @@ static bool flush_early(struct tunnel *t)
                         event_add(&t->up.writable, NULL);
                         return true;
                 }
+                if (n < 0)
+                        tunnel_reset(t);
                 if (n <= 0 || flow_count(&t->up, (size_t)n) < 0) {
                         connection_free(t->connection);
                         return false;
@@ -351,6 +377,8 @@ static void on_idle(evutil_socket_t fd, short what, void *data)
         uint64_t silent = monotonic_usec() - t->heard_usec;
 
         if (t->needs_hello || silent >= EGRESS_IDLE_USEC) {
+                if (!t->needs_hello)
+                        tunnel_reset(t);
                 connection_free(t->connection);
                 return;
         }

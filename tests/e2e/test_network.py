@@ -3,6 +3,8 @@
 change. In an internet of our own (tests/internet.py)."""
 import json
 import secrets
+import socket
+import struct
 
 import pytest
 from conftest import wait_until
@@ -135,6 +137,77 @@ t.join()
 report(got == data, read_all(connect("b.example.com:9000")[0]).decode())
 """
     assert answers(net_box.run(code, allow="tcp://*.example.com:9000")) == [True, "bye"]
+
+
+def reset(plain):
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    plain.close()
+
+
+RECEIVE = """
+def receive(s):
+    out = b""
+    try:
+        while piece := s.recv(65536):
+            out += piece
+        return len(out), "end"
+    except ConnectionResetError:
+        return len(out), "reset"
+"""
+
+
+def test_tunnels_carry_resets_down(internet, net_box):
+    """Half of something does not look whole: a box sees a reset where its upstream was reset, an end where it ended."""
+    def asked(plain):
+        plain.sendall(b"half")
+        plain.recv(1)
+        reset(plain)
+
+    def hasty(plain):
+        plain.recv(1)
+        plain.sendall(b"x" * 3000)
+        reset(plain)
+
+    internet.raw("asked.example.com", asked, port=9000)
+    internet.raw("hasty.example.com", hasty, port=9000)
+    internet.raw("whole.example.com", lambda plain: plain.sendall(b"whole"), port=9000)
+    code = CLIENT + RECEIVE + """
+s = connect("asked.example.com:9000")[0]
+first = s.recv(4)
+s.sendall(b"x")
+def hasty():
+    s = connect("hasty.example.com:9000")[0]
+    s.sendall(b"x")
+    return receive(s)[1]
+report(len(first), receive(s), sorted({hasty() for _ in range(40)}), receive(connect("whole.example.com:9000")[0]))
+"""
+    assert answers(net_box.run(code, allow="tcp://*.example.com:9000")) == [4, [0, "reset"], ["reset"], [5, "end"]]
+
+
+def test_tunnels_carry_resets_up(internet, net_box):
+    """The same for the upstream of a box that resets."""
+    seen, space = [], {}
+    exec(RECEIVE, space)
+
+    def upstream(plain):
+        plain.sendall(b"go")
+        seen.append(space["receive"](plain))
+
+    internet.raw("up.example.com", upstream, port=9000)
+    code = CLIENT + """
+import struct
+for is_whole in (False, True):
+    s = connect("up.example.com:9000")[0]
+    s.recv(2)
+    s.sendall(b"bytes")
+    if not is_whole:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+report(1)
+"""
+    assert answers(net_box.run(code, allow="tcp://up.example.com:9000")) == [1]
+    assert wait_until(lambda: len(seen) == 2), seen
+    assert {end for _, end in seen} == {"reset", "end"} and (5, "end") in seen, seen
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
