@@ -410,7 +410,7 @@ static void test_host_workspace(void **state)
         snprintf(code, sizeof(code), "fill %s/a\nsleep 8000", dir);
         _cleanup_result_ struct result *r = run(code);
         assert_int_equal(r->verdict.kind, VERDICT_DISK);
-        assert_true(!r->state_kept && r->facts.wall_usec < 2000000 && r->facts.disk_peak_bytes >= 2 * MIB);
+        assert_true(!r->state_kept && r->facts.wall_usec < 2000000 && r->facts.disk_peak_bytes > 1 * MIB);
         assert_int_equal(session_file_remove(session, "a", &err), 0);
         /* A run that is over before anybody looked. */
         snprintf(code, sizeof(code), "fill %s/a", dir);

@@ -385,21 +385,21 @@ static int step_events(struct database *d, uint64_t number, uint64_t from, size_
         return r;
 }
 
-/* The run and its events are of one moment: between two looks the first events may be removed, and what is left would
- * pass for all of them. SQLITE_OK; SQLITE_DONE: there is no such run; or what went wrong. */
+/* SQLITE_OK; SQLITE_DONE: there is no such run; or what went wrong. */
 static int read_events(struct database *d, const char *run, uint64_t from, size_t max_bytes, struct batch *b)
 {
         uint64_t number = 0;
 
-        int r = database_exec(d, "BEGIN");
-        if (r != SQLITE_OK)
+        int r = find_number(d, run, &number);
+        if (r != SQLITE_ROW)
                 return r;
+        r = step_events(d, number, from, max_bytes, b);
+        if (r != SQLITE_DONE)
+                return r;
+        /* Between the two looks the first events may have been removed, and what is left would pass for all of them. Then
+         * the run is not there any more. (A transaction that cannot be ended for want of memory would be worse.) */
         r = find_number(d, run, &number);
-        if (r == SQLITE_ROW) {
-                r = step_events(d, number, from, max_bytes, b);
-                r = r == SQLITE_DONE ? SQLITE_OK : r;
-        }
-        return database_undo(d, r);
+        return r == SQLITE_ROW ? SQLITE_OK : r;
 }
 
 int64_t journal_events(struct journal *j, const char *run, uint64_t from, size_t max_bytes, journal_event_function *f, void *data, gb_error *err)

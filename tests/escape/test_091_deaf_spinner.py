@@ -13,5 +13,5 @@ def test_deaf_spinner(box, no_leaks):
         assert result.json["verdict"]["limit"] == 500000 and result.json["duration_ms"] >= 500
         return result.json["duration_ms"], result.json["cpu_ms"]
 
-    took, used = best_of(10, attempt, lambda found: found[0] < 650 and found[1] > 20)
-    assert took < 650 and used > 20, (took, used)
+    took, used = best_of(10, attempt, lambda found: found[0] < 650 and (found[1] is None or found[1] > 20))
+    assert took < 650 and (used is None or used > 20), (took, used)
