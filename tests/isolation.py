@@ -307,8 +307,8 @@ class Suite:
 
     def mounts(self):
         """The host's mounts that could be ours. mmdebstrap also has such mounts while it makes an image."""
-        ours = re.compile(rf"{self.name}|^(?!.*/mmdebstrap\.).* - (tmpfs|proc|devpts) none ")
-        return {m for m in host_mounts() if ours.search(m)}
+        named = {m for m in host_mounts() if self.name in m}
+        return named | {m for m in self.host_mounts() if re.search(" - (tmpfs|proc|devpts) none ", m)}
 
     def host_mounts(self):
         """The host's mounts without those of engines and other suites, which come and go."""
