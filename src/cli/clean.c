@@ -103,7 +103,7 @@ static void look_at_groups(struct clean *c, int parent, json_t *left)
         closedir(dir);
 }
 
-/* After the sweep: one is removed when it is in no hierarchy any more. */
+/* After the sweep: a group is removed when no hierarchy has it. */
 static void tell_group(struct clean *c, const struct cgroup_host *host, const char *name)
 {
         for (int i = 0; i < CGROUP_KIND_COUNT; i++) {

@@ -121,7 +121,8 @@ static int flow_count(struct flow *f, size_t n)
         return box_count(t->connection->box, t->row, f->up ? n : 0, f->up ? 0 : n);
 }
 
-/* Whoever was not told of an orderly end must not take the end of the tunnel for one: what came would look whole. */
+/* A side that has not seen the orderly end of the other gets a reset. With a plain end, half of the data would look
+ * whole. */
 static void flow_reset(struct flow *f)
 {
         static const struct linger at_once = {.l_onoff = 1};

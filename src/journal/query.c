@@ -396,8 +396,8 @@ static int read_events(struct database *d, const char *run, uint64_t from, size_
         r = step_events(d, number, from, max_bytes, b);
         if (r != SQLITE_DONE)
                 return r;
-        /* Between the two looks the first events may have been removed, and what is left would pass for all of them. Then
-         * the run is not there any more. (A transaction that cannot be ended for want of memory would be worse.) */
+        /* The first events may have been removed between the two looks, and the rest would pass for all of them. Then the
+         * run itself is gone. A transaction would not do: without memory it could not be ended. */
         r = find_number(d, run, &number);
         return r == SQLITE_ROW ? SQLITE_OK : r;
 }

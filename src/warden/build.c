@@ -71,8 +71,8 @@ static int create_cgroup(struct box *b, gb_error *err)
         if (b->spec.layers_off & BOX_LAYER_CGROUP)
                 return 0;
         if (!any)
-                return limits.memory_bytes + limits.pids + limits.cpu_milli == 0 ? 0
-                       : error_set(err, GB_E_INTERNAL, EBADF, "the cgroups that have the policy's limits did not come with the request");
+                return !limits.memory_bytes && !limits.pids && !limits.cpu_milli ? 0
+                       : error_set(err, GB_E_INTERNAL, EBADF, "the cgroups for the policy's limits did not come along");
         limits.keep_others = b->session; /* init is in a v2 group, and the workspace lives as long as init */
         if (unified && limits.pids > 0)
                 limits.pids += 2; /* init, and the setup process while it lives */

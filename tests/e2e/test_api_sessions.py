@@ -364,12 +364,15 @@ COMPILED = """
 """
 
 
-@pytest.mark.parametrize("language, said", [("nowhere", "no-such-compiler is not installed"), ("unfit", "cannot execute")])
+@pytest.mark.parametrize(
+    "language, said", [("nowhere", "no-such-compiler is not installed"), ("unfit", "cannot execute")]
+)
 def test_a_compiler_or_program_that_cannot_be_executed(language, said):
     """Nothing of the code was run: that is no status of its own."""
     languages = (ROOT / "config/languages.yaml").read_text() + COMPILED
     with Server(languages=languages) as server:
         session = server.post("/v1/sessions", {}).expect(201).json["id"]
         for path in ("/v1/runs", f"/v1/sessions/{session}/runs"):
-            answer = server.post(path, {"language": language, "code": "x", "context": None} if "sessions" in path else {"language": language, "code": "x"})
-            assert answer.status != 200 and answer.code == "not_found" and said in answer.error["message"], (path, answer.explain())
+            fields = {"context": None} if "sessions" in path else {}
+            answer = server.post(path, {"language": language, "code": "x", **fields}).expect(404)
+            assert answer.code == "not_found" and said in answer.error["message"], (path, answer.explain())

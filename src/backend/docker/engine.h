@@ -43,7 +43,7 @@ struct engine {
 /* Which socket: $DOCKER_HOST (unix:// only), else the context that $DOCKER_CONTEXT or ~/.docker/config.json names
  * ($DOCKER_CONFIG; read from its contexts/meta), else /var/run/docker.sock. Parses files of the user: bounded. */
 int engine_address(struct engine *ret, gb_error *err);
-/* Whether somebody has said which: $DOCKER_HOST or a context does, and not the default. */
+/* Whether $DOCKER_HOST or a context names the engine. Otherwise it is the default one. */
 bool engine_is_chosen(void);
 /* The same, and asks the engine who it is (/version, /info). GB_E_UNAVAILABLE with the remedy: not running, no permission on
  * the socket, not an engine, too old (API below 1.40). */
@@ -55,7 +55,8 @@ int engine_shared(struct engine *ret, gb_error *err);
 
 /* target, here and below: path and query, encoded, without the version of the API: "/containers/json?all=1". */
 
-/* Whether it answers at all; true also when this process had nothing to ask with, which says nothing about the engine. */
+/* Whether it answers at all. True also when this process has no memory or descriptor to ask with: that says nothing
+ * about the engine. */
 bool engine_answers(const struct engine *e);
 /* One question. body: JSON or NULL, borrowed. *ret_status: of HTTP. *ret: its JSON, NULL when there is none; may be NULL itself. An error only when the
  * engine could not be asked or did not answer (GB_E_UNAVAILABLE: nothing was done; GB_E_LOST: not known): a status is the caller's to judge.

@@ -253,7 +253,8 @@ static int tell_end(const struct backend_program *p, struct box_event *ret, gb_e
                 fill_end(p, &ret->end);
                 return 0;
         }
-        if (line_ended_for_memory(p)) { /* the peak of memory is the session's to report; how full its places were is not known */
+        /* The session reports the peak of memory. How full its places were is not known. */
+        if (line_ended_for_memory(p)) {
                 ret->kind = BOX_EVENT_ENDED;
                 ret->end = (struct box_end){.stop = BOX_STOP_MEMORY, .wall_usec = monotonic_usec() - p->started_usec};
                 return 0;

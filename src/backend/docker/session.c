@@ -113,11 +113,13 @@ static enum line_end explain_end(void *data, bool engine_lost, gb_error *why)
                 s->engine_lost = true;
                 error_set(why, GB_E_LOST, EPIPE, "the engine has gone: %.300s", unknown.message);
         } else if (r < 0 && !gone) {
-                error_set(why, GB_E_LOST, EPIPE, "the engine ended the connection to the container, and cannot say what became of it: %.200s",
+                error_set(why, GB_E_LOST, EPIPE,
+                          "the engine ended the connection to the container, and cannot say what became of it: %.200s",
                           unknown.message);
         } else if (r == 0 && end.running && !gone) {
                 int ended = end_container(s);
-                error_set(why, GB_E_LOST, EPIPE, "the engine ended the connection to the container, which still ran: it %s",
+                error_set(why, GB_E_LOST, EPIPE,
+                          "the engine ended the connection to the container, which still ran: it %s",
                           ended == 0 ? "was ended" : "could not be ended");
         } else if (r == 0 && end.exit_code > 0 && !oom) {
                 error_set(why, GB_E_LOST, EPIPE, "the container has ended with status %d%s%s", end.exit_code,

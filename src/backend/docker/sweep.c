@@ -314,8 +314,8 @@ static int remove_all(const struct engine *e, const json_t *ids, gb_error *err)
         return failed;
 }
 
-/* Docker lists a container some time before it finds it by its id: until then it answers 404 to a removal, and goes on
- * making it. So only what is not listed any more counts as removed. */
+/* Docker lists a container some time before it finds it by its id. Until then it answers 404 to a removal, and still
+ * makes the container. So only what is no longer listed counts as removed. */
 int container_sweep(const struct engine *e, const struct backend_sweep *sweep, gb_error *err)
 {
         uint64_t until = monotonic_usec() + ENGINE_ANSWER_USEC;

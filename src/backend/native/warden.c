@@ -357,7 +357,8 @@ int warden_wait(int channel, uint64_t timeout_usec, struct warden_event *ret, in
         if (n_fds)
                 *n_fds = MIN(n, room);
         if (size == -EMSGSIZE)
-                return error_set(err, GB_E_UNAVAILABLE, EMFILE, "there are no descriptors left for what the warden has made: close sessions, or raise the limit (ulimit -n)");
+                return error_set(err, GB_E_UNAVAILABLE, EMFILE,
+                                 "this process has no descriptors left: close sessions, or raise the limit (ulimit -n)");
         if (size != (ssize_t)sizeof(*ret) || ret->version != WARDEN_PROTOCOL_VERSION)
                 return error_set(err, GB_E_LOST, EPIPE, "the warden died; what it ran is dead too, its outcome is not known");
         if (ret->kind != WARDEN_FAILED)

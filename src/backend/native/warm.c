@@ -64,10 +64,10 @@ static int native_warm_start(const struct template *t, char missing[static WARM_
         int r = native_host_probe(&host, true);
         if (r < 0)
                 return native_host_fail(r, err);
-        bool counts = host.cgroup.memory && host.cgroup.pids;
+        bool counts = host.cgroup.memory && host.cgroup.pids && host.cgroup.cpu;
         r = counts ? template_ensure(t, &host, true, &key, note, why)
-                       : error_set(err, GB_E_UNENFORCEABLE, ENOTSUP, "templates need cgroups that count memory and tasks: %s",
-                                   host.cgroup.why_not);
+                   : error_set(err, GB_E_UNENFORCEABLE, ENOTSUP, "templates need cgroups for memory, tasks and processors: %s",
+                               host.cgroup.why_not);
         native_host_done(&host);
         if (!counts)
                 return r;
