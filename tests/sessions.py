@@ -523,19 +523,21 @@ def wardens():
 
 def template_processes():
     """Process numbers of the interpreters that sessions are forked from, and not of those forked."""
-    found, ours = [], wardens()
+    first, ours = {}, wardens()  # by pid namespace: number in there, number out here
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{entry}/status") as file:
                 status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
             with open(f"/proc/{entry}/cmdline", "rb") as file:
                 is_template = b"glovebox_template" in file.read()
+            namespace = os.readlink(f"/proc/{entry}/ns/pid")
         except OSError:
             continue
-        # A child of it has a pid namespace more.
-        if is_template and int(status["PPid"]) in ours and len(status["NSpid"].split()) == 2 and not status["State"].startswith("Z"):
-            found.append(int(entry))
-    return found
+        numbers = [int(number) for number in status["NSpid"].split()]
+        # A child of it has a pid namespace more. The process between the two, which lives for a moment, has not: it is not the first.
+        if is_template and int(status["PPid"]) in ours and len(numbers) == 2 and not status["State"].startswith("Z"):
+            first[namespace] = min(first.get(namespace, (numbers[1], int(entry))), (numbers[1], int(entry)))
+    return [number for _, number in first.values()]
 
 
 # ---- as an ordinary user ----
