@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """203. Code inside swaps directories for links while files are copied through the engine's archive call (CVE-2018-15664 and its kin) => that call is never made for a container that runs.
 """
+import http.client
+
 from engine_proxy import Proxy
 from file_fixtures import Workspace, tar_of
 from hostile_engines import docker_box, docker_policy, engines
@@ -25,6 +27,14 @@ while True:
 """
 
 
+def received(ask):
+    """The bytes that came. The answer is cut when the code empties a file whose length was sent already."""
+    try:
+        return ask().body
+    except http.client.IncompleteRead as cut:
+        return cut.partial
+
+
 def test_files_do_not_go_by_the_engine(docker_box):
     with Proxy(docker_box.engine) as proxy:
         policy = docker_policy()
@@ -38,10 +48,10 @@ def test_files_do_not_go_by_the_engine(docker_box):
             while i < 30 or not {201, 400} <= puts:
                 assert i < 1000, f"nothing is swapped: {puts}"
                 puts.add(space.put("d/passwd", b"x").status)
-                assert b"root:" not in space.get("d/passwd").body
+                assert b"root:" not in received(lambda: space.get("d/passwd"))
                 space.unpack(tar_of((f"t{i}", b"y"))).expect(200)
                 assert space.get(f"t{i}").expect(200).body == b"y"
-                assert b"root:" not in space.archive().expect(200).body
+                assert b"root:" not in received(lambda: space.archive().expect(200))
                 i += 1
             assert puts <= {201, 400, 404}, puts
             space.kill(run)
