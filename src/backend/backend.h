@@ -200,8 +200,8 @@ struct backend {
         int (*session_event_fd)(const struct backend_session *session);
         /* Whether its interpreters come from a template; NULL: never. */
         bool (*session_is_warm)(const struct backend_session *session);
-        /* Ends every program in it, removes the box. */
-        void (*session_free)(struct backend_session *session);
+        /* Ends every program in it, removes the box. False when that was not seen: something of it may still run. */
+        bool (*session_free)(struct backend_session *session);
 
         /* Starts a program in the session and waits until it was executed or forked. */
         int (*program_start)(struct backend_session *session, const struct program_request *request,

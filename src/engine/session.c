@@ -92,18 +92,17 @@ int session_open(const struct session_options *o, struct session **ret, gb_error
 
 void session_close(struct session *s)
 {
-        session_close_telling(s, NULL);
+        (void)session_close_telling(s, NULL);
 }
 
-void session_close_telling(struct session *s, struct ledger_copy **ret_rest)
+bool session_close_telling(struct session *s, struct ledger_copy **ret_rest)
 {
         if (ret_rest)
                 *ret_rest = NULL;
         if (!s)
-                return;
+                return true;
         /* All at once: an interpreter that saw the end of its channel first would begin to tidy up, in vain. */
-        if (s->box)
-                s->backend->session_free(s->box);
+        bool ended = !s->box || s->backend->session_free(s->box);
         for (size_t i = s->n_contexts; i > 0; i--)
                 (void)context_close(s->contexts[i - 1], NULL);
         /* Nothing inside can ask any more; what was asked is counted to its end. */
@@ -118,6 +117,7 @@ void session_close_telling(struct session *s, struct ledger_copy **ret_rest)
         watch_close(s->watch);
         free(s->python);
         free(s);
+        return ended;
 }
 
 const char *session_id(const struct session *s)

@@ -355,9 +355,10 @@ static int fake_session_event_fd(const struct backend_session *s)
         return s->event_fd;
 }
 
-static void fake_session_free(struct backend_session *s)
+static bool fake_session_free(struct backend_session *s)
 {
         s->event_fd = safe_close(s->event_fd);
+        return true;
 }
 
 static void become_child(const struct program_request *request, int control, const int out[2], const int err[2])

@@ -21,7 +21,7 @@
 
 /* ---- faults ---- */
 
-/* of a read whose data ends with "!", and of all later reads of that descriptor; 0: none */
+/* of all reads of a descriptor after the first whose data ends with "!", wherever else that comes; 0: none */
 static int bad_read_errno;
 static int bad_fd = -1;
 static int failing = -1; /* allocations until one fails; -1: none does */
@@ -40,7 +40,7 @@ ssize_t __wrap_read(int fd, void *bytes, size_t size)
                 return -1;
         }
         ssize_t n = __real_read(fd, bytes, size);
-        if (bad_read_errno != 0 && n > 0 && ((char *)bytes)[n - 1] == '!')
+        if (bad_read_errno != 0 && bad_fd < 0 && n > 0 && ((char *)bytes)[n - 1] == '!')
                 bad_fd = fd;
         return n;
 }

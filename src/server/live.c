@@ -127,7 +127,7 @@ static void end_sessions(struct live *l)
                         struct live_session *s = l->sessions[i];
                         s->references++;
                         live_unlock(l);
-                        live_session_end(s, "stopped");
+                        (void)live_session_end(s, "stopped");
                         live_lock(l);
                 }
         /* Those that somebody else is about to end. */

@@ -265,15 +265,18 @@ static void close_box(struct live_session *s)
         const char *network = NULL; /* nothing was sent */
         gb_error err = {0};
 
-        session_close_telling(s->session, &rest);
+        s->gone = session_close_telling(s->session, &rest);
         s->session = NULL;
+        if (!s->gone)
+                log_warning("session", "the end of session %s was not seen: something in it may still run", s->id);
         if (network_ledger_says(rest)) {
                 _cleanup_json_ json_t *o = network_ledger_to_json(rest, AUDIT_HOSTS_MAX);
                 text = o ? json_print(o, 0) : NULL;
                 network = text ? text : "null"; /* something was, and there is no memory for it */
         }
         /* One that never was has no record; nor has the box of a single run. */
-        if (!s->one_shot && s->end && journal_session_end(s->live->server->journal, s->id, s->end, network, &err) < 0) {
+        if (!s->one_shot && s->end &&
+            journal_session_end(s->live->server->journal, s->id, s->gone ? s->end : "lost", network, &err) < 0) {
                 metrics_add(s->live->server->metrics, METRICS_JOURNAL_ERRORS, 1);
                 log_error("journal", "the end of session %s cannot be written: %s", s->id, err.message);
         }
@@ -315,7 +318,7 @@ void live_session_put(struct live_session *s)
         live_unlock(l);
 }
 
-void live_session_end(struct live_session *s, const char *why)
+bool live_session_end(struct live_session *s, const char *why)
 {
         struct live *l = s->live;
 
@@ -327,9 +330,11 @@ void live_session_end(struct live_session *s, const char *why)
         drop(s);
         while (!s->closed)
                 pthread_cond_wait(&l->changed, &l->lock);
+        bool gone = s->gone;
         if (--s->waiters == 0)
                 session_free(s);
         live_unlock(l);
+        return gone;
 }
 
 /* ---- finding one ---- */

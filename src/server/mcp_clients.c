@@ -208,7 +208,7 @@ static void end_session(struct mcp_client *c)
         c->session[0] = '\0';
         pthread_mutex_unlock(&c->lock);
         if (id[0] && live_session_get(c->mcp->server->live, &caller, id, false, &s, NULL) == 0)
-                live_session_end(s, "deleted");
+                (void)live_session_end(s, "deleted");
 }
 
 /* What is left to do with one that was taken out; the table's reference is given up. */

@@ -111,7 +111,7 @@ static void leave(struct run_job *job)
                 return;
         if (job->run)
                 live_run_leave_session(job->run);
-        live_session_end(TAKE_PTR(job->session), NULL); /* waits */
+        (void)live_session_end(TAKE_PTR(job->session), NULL); /* waits */
 }
 
 /* Its end is in the journal, or it never began. */

@@ -155,7 +155,7 @@ int session_order_open(struct server *server, struct session_order *o, const str
                 return r;
         r = begin(server, caller, s, key, ret_id, err);
         if (r != 0) {
-                live_session_end(s, NULL);
+                (void)live_session_end(s, NULL);
                 return r;
         }
         r = o->request.kept ? make_workspace(server, s, &why) : 0;
@@ -168,7 +168,7 @@ int session_order_open(struct server *server, struct session_order *o, const str
         if (o->request.kept && s->workspace)
                 (void)rmdir(s->workspace);
         scrubbing_error(server->scrubbing, living_secrets_scrub(s->secrets), &why);
-        live_session_end(s, "failed");
+        (void)live_session_end(s, "failed");
         /* For want of something that comes back: who obeys Retry-After may use the key again. */
         if (key->key && why.code == GB_E_UNAVAILABLE)
                 (void)journal_key_forget(server->journal, caller->tenant, key, ret_id, NULL);

@@ -317,3 +317,19 @@ def test_commands_whose_wardens_stand_still(own_box):
     results = in_threads([lambda i=i: work(i) for i in range(6)])
     all_true(results, 6 * 15)
     assert sum(map(bool, stops)) > 45, stops
+
+
+def test_the_end_of_a_session_that_is_not_seen():
+    """The session is told to end, and nobody hears that it has: that is not "gone"."""
+    with Server() as server:
+        session, warden = server.session(), warden_below(server.pid)
+        os.kill(warden, signal.SIGSTOP)
+        try:
+            answer = server.delete(f"/v1/sessions/{session}").expect(500)
+        finally:
+            os.kill(warden, signal.SIGCONT)
+        assert answer.code == "lost" and "was not seen" in answer.json["error"]["message"], answer.explain()
+        assert server.get(f"/v1/sessions/{session}").status == 404
+        records = server.get(f"/v1/audit?session={session}").expect(200).json["records"]
+        assert [record["end"] for record in records if record["action"] == "session.end"] == ["lost"], records
+        server.delete(f"/v1/sessions/{server.session()}").expect(204)

@@ -365,21 +365,20 @@ int session_docker_open(const struct session_request *q, struct controls *ret_co
                         *err = why;
                 /* Who waits is told soon: an engine that hangs is not asked to remove what it has made. */
                 s->engine_lost = s->engine_lost || ((why.code == GB_E_LOST || why.code == GB_E_UNAVAILABLE) && !engine_answers(&s->engine));
-                session_docker_free(s);
+                (void)session_docker_free(s);
                 return r;
         }
         *ret = s;
         return 0;
 }
 
-void session_docker_free(struct backend_session *s)
+bool session_docker_free(struct backend_session *s)
 {
         if (!s)
-                return;
+                return true;
         if (s->has_line)
                 line_quiet(&s->line);
-        if (s->created)
-                (void)end_container(s);
+        bool ended = !s->created || end_container(s) == 0;
         container_give_up(&s->container);
         if (s->has_line)
                 line_close(&s->line);
@@ -387,6 +386,7 @@ void session_docker_free(struct backend_session *s)
         safe_close(s->pidfd);
         safe_close(s->workspace);
         free(s);
+        return ended;
 }
 
 /* ---- what it has and uses ---- */

@@ -17,7 +17,7 @@ int session_docker_put_secrets(struct backend_session *s, const struct policy *p
 int session_docker_listener(struct backend_session *s, gb_error *err);
 int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err);
 int session_docker_event_fd(const struct backend_session *s);
-void session_docker_free(struct backend_session *s);
+bool session_docker_free(struct backend_session *s);
 
 int program_docker_start(struct backend_session *s, const struct program_request *request, struct backend_program **ret, struct program_io *ret_io,
                          gb_error *err);

@@ -462,20 +462,33 @@ bool session_native_is_warm(const struct backend_session *s)
         return s->warm;
 }
 
-void session_native_free(struct backend_session *s)
+/* Over means over: nothing that was started in it lives any more. A box that has ended by itself has said so before it
+ * could be asked; one whose warden has died is dead, too. */
+static bool wait_for_end(const struct backend_session *s)
 {
-        struct warden_event event;
         _cleanup_free_ struct warden_request *m = request_new(WARDEN_STOP);
+        struct warden_event event = {0};
+        int r = m ? 0 : -ENOMEM;
 
+        if (m)
+                (void)message_send(s->channel, m, sizeof(*m), NULL, 0);
+        /* WARDEN_FAILED may be the late answer to something else. If it is of the box, the end of the channel follows. */
+        while ((r == 0 && event.kind != WARDEN_ENDED) || event.kind == WARDEN_FAILED) {
+                event.kind = WARDEN_OPENED;
+                r = warden_wait(s->channel, CLOSE_USEC, &event, NULL, NULL, NULL);
+        }
+        return r == 0 || r == -EPIPE;
+}
+
+bool session_native_free(struct backend_session *s)
+{
         if (!s)
-                return;
-        /* Over means over: nothing that was started in it lives when we return. */
-        if (m && s->workspace >= 0 && message_send(s->channel, m, sizeof(*m), NULL, 0) == 0)
-                while (warden_wait(s->channel, CLOSE_USEC, &event, NULL, NULL, NULL) == 0 && event.kind != WARDEN_ENDED)
-                        ;
+                return true;
+        bool ended = s->workspace < 0 || wait_for_end(s);
         close_session(s);
         safe_close(s->files);
         free(s);
+        return ended;
 }
 
 /* ---- programs ---- */

@@ -15,7 +15,7 @@ int session_native_admit(const struct policy *policy, struct controls *ret, gb_e
 int session_native_listener(struct backend_session *s, gb_error *err);
 int session_native_event_fd(const struct backend_session *s);
 bool session_native_is_warm(const struct backend_session *s);
-void session_native_free(struct backend_session *s);
+bool session_native_free(struct backend_session *s);
 
 int program_native_start(struct backend_session *s, const struct program_request *request, struct backend_program **ret,
                          struct program_io *ret_io, gb_error *err);
