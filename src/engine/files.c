@@ -185,13 +185,22 @@ int files_fail(gb_error *err, int errnum, const char *what, const char *path)
                 {ELOOP, GB_E_USAGE, " (symbolic links are not followed)"},
                 {ENOTDIR, GB_E_USAGE, " (symbolic links are not followed)"},
                 {EXDEV, GB_E_USAGE, " (it is on another file system)"},
+                {EACCES, GB_E_USAGE, ""},
+                {EPERM, GB_E_USAGE, ""},
+                {EROFS, GB_E_USAGE, ""},
+                {EISDIR, GB_E_USAGE, ""},
+                {EINVAL, GB_E_USAGE, ""},
+                {ENAMETOOLONG, GB_E_USAGE, ""},
+                {E2BIG, GB_E_USAGE, ""},
+                {EMLINK, GB_E_USAGE, ""},
+                {ENXIO, GB_E_USAGE, ""},
+                {ETXTBSY, GB_E_CONFLICT, " (it is being executed)"},
+                {EBUSY, GB_E_CONFLICT, " (it is in use)"},
                 {EMFILE, GB_E_UNAVAILABLE, ""},
                 {ENFILE, GB_E_UNAVAILABLE, ""},
-                {ENOMEM, GB_E_INTERNAL, ""},
-                {EIO, GB_E_INTERNAL, ""},
         };
         const char *hint = "";
-        gb_error_code code = GB_E_USAGE;
+        gb_error_code code = GB_E_INTERNAL; /* whatever else went wrong, it was not the caller */
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 if (rows[i].errnum != errnum)

@@ -3,6 +3,7 @@
  * Files of a workspace in which somebody else is at work. */
 #include "base/fd.h"
 #include "engine/files.h"
+#include "engine/files_state.h"
 #include "engine/test_files_fixture.h"
 
 #include <errno.h>
@@ -427,10 +428,30 @@ static void test_other_owner(void **state)
         close(fd);
 }
 
+/* Only what the caller has asked for can be the caller's mistake. */
+static void test_who_is_to_blame(void **state)
+{
+        static const struct {
+                int errnum;
+                gb_error_code code;
+        } rows[] = {
+                {EACCES, GB_E_USAGE}, {EISDIR, GB_E_USAGE}, {ENAMETOOLONG, GB_E_USAGE}, {ENOENT, GB_E_NOT_FOUND},
+                {EBUSY, GB_E_CONFLICT}, {EMFILE, GB_E_UNAVAILABLE}, {EIO, GB_E_INTERNAL}, {ESTALE, GB_E_INTERNAL},
+                {EPROTO, GB_E_INTERNAL},
+        };
+        gb_error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                assert_int_equal(files_fail(&err, rows[i].errnum, "read", "x"), -rows[i].errnum);
+                assert_int_equal(err.code, rows[i].code);
+        }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_who_is_to_blame),
                 TEST(test_paths), TEST(test_write_and_read), TEST(test_remove), TEST(test_list),
                 TEST(test_list_what_cannot_be_looked_at), TEST(test_links), TEST(test_not_files),
                 TEST(test_large_file), TEST(test_lease), TEST(test_race), TEST(test_full_disk), TEST(test_other_owner),
