@@ -145,5 +145,7 @@ def test_bombs_while_they_are_ended(containers, bomb):
     began = time.monotonic()
     result = session.run("python", f"import os\nprint('on', flush=True)\n{BOMBS[bomb]}")
     assert time.monotonic() - began < 1 + GRACE
-    assert result.verdict in ("timeout", "pids"), result
+    # On a busy host the supervisor may not get far enough among 128 processes that all run: then that is what is told.
+    late = result.verdict == "lost" and "its end did not come" in result.message
+    assert result.verdict in ("timeout", "pids") or late, result
     assert is_lost(session) or processes(session) == []
