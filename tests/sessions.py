@@ -326,9 +326,11 @@ class Running:
     def wait_for(self, kind, seconds=10.0):
         """Until an event of that kind came."""
         end = time.monotonic() + seconds
+        lives = True
         while not any(e.kind == kind for e in list(self.events)):
-            assert time.monotonic() < end and self.thread.is_alive(), f"no {kind}: {self.events} {self.value} {self.failure}"
+            assert time.monotonic() < end and lives, f"no {kind}: {self.events} {self.value} {self.failure}"
             time.sleep(0.002)
+            lives = self.thread.is_alive()
 
     @property
     def is_over(self):

@@ -405,6 +405,7 @@ static void drop(struct connection *c)
 {
         ssize_t n = read_some(c, c->loop->bytes, READ_BYTES);
 
+        wipe(c->loop->bytes, n);
         if (n > 0)
                 c->lingered_bytes += (uint64_t)n;
         if (n == 0 || n == -EPIPE || c->lingered_bytes > LINGER_BYTES_MAX)

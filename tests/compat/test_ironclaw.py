@@ -74,6 +74,7 @@ def test_a_new_one_when_its_container_has_died(backend, manager, request):
     first.run("kept = 1; open('/workspace/kept.txt', 'w').write('x')")
     assert wait_until(lambda: len(engine.containers()) == 1), engine.containers()  # that of the test before may still be on its way out
     assert engine.remove(engine.containers()[0]["Id"])[0] == 204
+    assert wait_until(lambda: not manager._lives(first), 30), "the server does not see that it is gone"
     second = manager.get_or_create_container()
     assert second.id != first.id and second.run("print(open('/workspace/kept.txt').read(), 'kept' in globals())").stdout == "x False\n"
 

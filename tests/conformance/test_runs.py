@@ -56,9 +56,9 @@ def test_a_signal_ends_it(backend):
 
 
 def test_the_time_limit(backend):
-    result = backend.run("import signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nprint('on', flush=True)\ntime.sleep(60)", timeout="1s")
+    result = backend.run("import signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nprint('on', flush=True)\ntime.sleep(60)", timeout="3s")
     assert (result.verdict, result.returncode, result.stdout) == ("timeout", 124, "on\n"), result.explain()
-    assert 1000 <= result.json["duration_ms"] < 15000
+    assert 3000 <= result.json["duration_ms"] < 20000
 
 
 def test_cancelled_by_the_caller(backend):

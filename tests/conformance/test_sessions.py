@@ -154,7 +154,8 @@ def test_output_comes_while_it_runs(shared):
     with shared.server.post(f"{shared.address}/runs", {"code": code}, stream=True) as stream:
         seen = [(time.monotonic(), event) for event in stream]
     outs = [(at, e["data"]) for at, e in seen if e["event"] == "stdout"]
-    assert [data for _, data in outs] == [f"{i}\n" for i in range(4)] and outs[-1][0] - outs[0][0] > 0.3
+    # On a busy host two lines may have come before anybody looks: then they are one event.
+    assert "".join(data for _, data in outs) == "0\n1\n2\n3\n" and len(outs) > 1 and outs[-1][0] - outs[0][0] > 0.1
     assert [e["seq"] for _, e in seen] == list(range(len(seen))) and seen[-1][1]["event"] == "verdict"
 
 
@@ -184,7 +185,8 @@ def test_a_background_process_lives_with_the_session_and_dies_with_it(backend):
         wait = "import time, os\nend = time.monotonic() + 10\nwhile not os.path.exists('/tmp/beat') and time.monotonic() < end: time.sleep(0.02)\n"
         beat = "def beat():\n    while not (text := open('/tmp/beat').read()): pass  # it is just being written\n    return text\n"
         first = session.value(wait + beat + "time.sleep(0.1); beat()")
-        assert session.value("time.sleep(0.2); beat()") != first, "it does not go on between runs"
+        again = "end = time.monotonic() + 10\nwhile beat() == first and time.monotonic() < end: time.sleep(0.05)\nbeat()"
+        assert session.value(f"first = {first}\n{again}") != first, "it does not go on between runs"
         assert backend.name == "runsc" or wait_until(lambda: backend.processes_with(marker)), "the marker finds nothing"
     assert wait_until(lambda: not backend.processes_with(marker), 10), "it outlives the session"
 

@@ -48,9 +48,11 @@ class Client:
         self.take(self.server.post("/v1/runs", {"code": "import time; print('a'); time.sleep(%f)" % (self.chance.random() / 20)}))
 
     def stream(self):
-        with self.server.post("/v1/runs", {"code": "for i in range(5): print(i, flush=True)"}, stream=NDJSON) as stream:
-            if stream.status != 200:
-                return
+        answer = self.server.post("/v1/runs", {"code": "for i in range(5): print(i, flush=True)"}, stream=NDJSON)
+        if answer.status != 200:
+            self.take(answer)
+            return
+        with answer as stream:
             self.known.add(stream.headers["Glovebox-Run"])
             for event in stream:
                 if event["event"] == "verdict":

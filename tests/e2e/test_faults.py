@@ -156,13 +156,15 @@ def test_a_template_is_killed_or_stands_still_under_load(blow):
     """Runs come from a fresh interpreter meanwhile, or from the next template; none is lost, and none has the output of another."""
     with watched(warm=["python"]) as server:
         def template():
-            """Runs that come from it have its command, and are one namespace deeper."""
+            """Runs that come from it have its command, and are one namespace deeper; who forks them is younger."""
+            found = []
             for pid, command in server.processes().items():
                 with contextlib.suppress(OSError):
                     status = pathlib.Path(f"/proc/{pid}/status").read_text()
-                    if "glovebox_template.py" in command and len(status.partition("NSpid:")[2].partition("\n")[0].split()) == 2:
-                        return pid
-            return None
+                    numbers = status.partition("NSpid:")[2].partition("\n")[0].split()
+                    if "glovebox_template.py" in command and len(numbers) == 2:
+                        found.append((int(numbers[1]), pid))
+            return min(found)[1] if found else None
 
         with Crowd(server, 4) as crowd:
             for _ in range(2):
@@ -491,6 +493,8 @@ def test_two_signals_at_any_time(pause):
         time.sleep(pause)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(pause)
+        if pause > 0.01:
+            wait_for(lambda: not ready(server))  # two that wait together are one
         if server.process.poll() is None:
             server.process.send_signal(signal.SIGTERM)
         status = server._wait(PATIENCE)

@@ -12,7 +12,7 @@ import tarfile
 
 import pytest
 import base_image
-from conftest import IS_ROOT, box_processes, wait_until
+from conftest import IS_ROOT, box_processes, process_stat, wait_until
 from engine_fixtures import engines
 from images import Store, docker_save, entry, hardlink, layout, layout_tar, symlink, tar
 
@@ -309,7 +309,8 @@ def test_build_that_is_interrupted(root_box):
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, (out, err)
     for name in ("pid", "child"):
-        assert wait_until(lambda name=name: not pathlib.Path(f"/proc/{(play.place / name).read_text().strip()}/status").exists()), name
+        number = (play.place / name).read_text().strip()
+        assert wait_until(lambda number=number: not process_stat(number), 20), name
     assert play.store.left() == [] and [p.name for p in (play.store.path / ".cache/apt").iterdir()] == ["fetched_1_all.deb"]
 
 

@@ -178,10 +178,10 @@ def test_killed_warden(box):
 
 
 def test_stopped_front_does_not_stretch_the_time(box, no_leaks):
-    process = started(box, DEAF, timeout="700ms")
+    process = started(box, DEAF, timeout="3s")
     below = children(process.pid)
     process.send_signal(signal.SIGSTOP)
-    program_gone = wait_until(lambda: len(alive(below)) < len(below), 10)
+    program_gone = wait_until(lambda: len(alive(below)) < len(below), 20)
     process.send_signal(signal.SIGCONT)
     assert box.finish(process).returncode == 124
     assert program_gone

@@ -155,13 +155,15 @@ def test_what_is_open_is_cut_or_goes_on(server, session, internet):  # noqa: F81
     code = CLIENT + """
 s = connect('slow.example.com:9000')[0]
 s.recv(1)
+print('on', flush=True)
 try:
     report(len(s.recv(1)))
 except ConnectionResetError:
     report("reset")
 """
     started = server.post(f"/v1/sessions/{session}/runs", {"code": code, "detach": True}).expect(202).json["id"]
-    assert wait_for(lambda: site.accepted == 1 and look(server, session)["open"] == 1)
+    assert wait_for(lambda: server.get(f"/v1/runs/{started}/events").json["next"] >= 2)
+    assert site.accepted == 1 and look(server, session)["open"] == 1
     put(server, session, {"allow": ["tcp://*.example.com:9000"]}).expect(200)
     assert look(server, session)["open"] == 1
     put(server, session, {"allow": ["api.example.com"]}).expect(200)

@@ -121,7 +121,7 @@ def test_json_shape(box):
 
 @pytest.mark.smoke
 def test_events(box):
-    result = box.run("import sys, time\nprint('one', flush=True)\ntime.sleep(0.05)\nprint('two', file=sys.stderr, flush=True)\ntime.sleep(0.05)\nprint('three')",
+    result = box.run("import sys, time\nprint('one', flush=True)\ntime.sleep(0.5)\nprint('two', file=sys.stderr, flush=True)\ntime.sleep(0.5)\nprint('three')",
                      json=False, events=True)
     events = [json.loads(line) for line in result.out.splitlines()]
     assert [(e["event"], e.get("data")) for e in events] == [("started", None), ("stdout", "one\n"), ("stderr", "two\n"), ("stdout", "three\n"), ("verdict", None)]

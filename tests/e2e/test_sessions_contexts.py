@@ -233,12 +233,12 @@ def test_cancel_by_descriptor(sessions):
 
 
 def test_timeout_keeps_the_state(sessions):
-    context = sessions.context({"timeout": "400ms"})
+    context = sessions.context({"timeout": "2s"})  # the first run waits for its interpreter
     good(context, "x = 1")
     began = time.monotonic()
     result = context.run("x = 2\nwhile True: pass")
     assert (result.verdict, result.kept, result.error["name"]) == ("timeout", True, "KeyboardInterrupt")
-    assert 0.4 <= time.monotonic() - began < 0.4 + SLACK and "400 ms" in result.message
+    assert 2 <= time.monotonic() - began < 2 + SLACK and "2 s" in result.message
     assert good(context, "x").text == "2"
 
 
@@ -253,7 +253,7 @@ RESIST = {
 
 def test_code_that_resists_is_killed(sessions):
     """All at once, because each takes the two seconds; half of them interrupted, half at their time limit."""
-    contexts = {name: sessions.context({"timeout": "500ms" if i % 2 else "30s", "cpu_count": "0.2"}) for i, name in enumerate(RESIST)}
+    contexts = {name: sessions.context({"timeout": "5s" if i % 2 else "30s", "cpu_count": "0.2"}) for i, name in enumerate(RESIST)}
     for context in contexts.values():
         good(context, "x = 'precious'\nopen('f', 'w').write('kept')")
     running = {name: context.start(RESIST[name]) for name, context in contexts.items()}

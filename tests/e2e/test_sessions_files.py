@@ -238,7 +238,7 @@ def user_session(directory, weaker):
 
 
 def user_limits(weaker):
-    policy = {"timeout": "1s", "allow_weaker": weaker} if weaker else {"timeout": "1s"}
+    policy = {"timeout": "3s", "allow_weaker": weaker} if weaker else {"timeout": "3s"}
     with Session(policy) as session:
         context = session.context()
         context.run("x = 1")

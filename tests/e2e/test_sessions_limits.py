@@ -219,6 +219,6 @@ def test_background_output_is_not_lost_nor_mixed_up(sessions):
     session = sessions()
     context = session.context()
     good(context, "import threading\ndef late():\n    print('late', flush=True)\n    open('said', 'w').close()\n"
-                  "threading.Timer(0.05, late).start()")
+                  "threading.Timer(0.5, late).start()")
     assert wait_until(lambda: b"said" in session.list(), 20)
     assert good(context, "print('now')").out == "late\nnow\n"

@@ -257,7 +257,7 @@ def test_an_end_within_the_time_limit_that_is_told_late(held, in_session, end, o
     code = f"echo on; sleep 0.1; {end}"
     held(
         held.session if in_session else "/v1/runs",
-        Ending("ends", "sh", code, outcome, stdout="on\n", timeout=0.7),
+        Ending("ends", "sh", code, outcome, stdout="on\n", timeout=2),
     )
 
 

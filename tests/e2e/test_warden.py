@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+import isolation
 from conftest import ROOT, needs_root, wait_until
 from session_fixtures import make_sessions, own_warden
 from warm_fixtures import Server, warm_box
@@ -78,7 +79,7 @@ def frozen(pid):
 def host_pid(context):
     """The interpreter's process number on the host: the only one in its session's cgroup."""
     name = re.search(r"glovebox-[0-9a-f]{16}", context.run("print(open('/proc/self/cgroup').read())").out).group()
-    tasks, = (path / "tasks" for path in pathlib.Path("/sys/fs/cgroup/pids").rglob(name))
+    tasks, = (group / "tasks" for group in isolation.current.trees() if group.name == name and "pids" in group.parts)
     pid, = map(int, tasks.read_text().split())
     return pid
 

@@ -94,7 +94,8 @@ def template_pids(server):
         except OSError:
             continue
         if any(word.endswith(b"/glovebox_template.py") for word in words):
-            pids.append((int(process_stat(pid)[1][19]) if process_stat(pid) else 1 << 60, pid))
+            stat = process_stat(pid)
+            pids.append((int(stat[1][19]) if stat else 1 << 60, pid))
     return [pid for _, pid in sorted(pids)]
 
 

@@ -176,7 +176,7 @@ for p in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
     "write-root": "import os\nfor p in ['/x', '/etc/x', '/usr/x', '/run/x', '/proc/x', '/dev/x', '/var/x']:\n    try: open(p, 'w'); print(p, 'written')\n    except OSError as e: print(p, e.strerror)",
     "name": ("print(__file__); raise ValueError", {"opts": ["--name", "prog ram.py"]}),
     "user": ("import os, pwd; print(os.getuid(), os.getgid(), pwd.getpwuid(os.getuid())); open('f', 'w'); print(os.stat('f').st_uid)", {"opts": ["--user", "1234:1235"]}),
-    "timeout": ("import time; print('begin', flush=True); time.sleep(30)", {"opts": ["--timeout", "300ms"]}),
+    "timeout": ("import time; print('begin', flush=True); time.sleep(30)", {"opts": ["--timeout", "2s"]}),
     "timeout-busy": ("while True: pass", {"opts": ["--timeout", "300ms"]}),
     "cpu-time": ("while True: pass", {"opts": ["--cpu-time", "300ms"]}),
     "memory": ("x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1", {"opts": ["--memory", "64m"]}),

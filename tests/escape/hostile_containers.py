@@ -52,7 +52,12 @@ def containers(own_warden, engines, monkeypatch):
             thread.join(15)
     for session in opener.opened:
         session.close()
-    assert wait_until(lambda: not opener.own(), 5), f"containers are left: {opener.own()}"
+    assert wait_until(lambda: not opener.own(), 20), f"containers are left: {opener.own()}"
+
+
+def is_late(result):
+    """On a busy host a supervisor may not get far enough among many processes that all run: then that is what is told."""
+    return result.verdict == "lost" and "its end did not come" in result.message
 
 
 def is_lost(session):

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import pytest
-from conftest import Box, needs_root
+from conftest import Box, needs_root, wait_until
 from engine_fixtures import engines
 from engines import IMAGE, Engine
 from server import ROOT
@@ -34,10 +34,12 @@ def docker_box(engines, attack_dir, scratch):
     box.engine = engines.docker
     before = {c["Id"] for c in box.engine.containers()}
     yield box
-    left = [c for c in box.engine.containers() if c["Id"] not in before]
-    for one in left:
+    def left():
+        return [c for c in box.engine.containers() if c["Id"] not in before]
+    gone = wait_until(lambda: not left(), 20)  # what the kernel has ended, the engine may still have to remove
+    for one in left():
         box.engine.remove(one["Id"])
-    assert not left, "containers are left"
+    assert gone, "containers are left"
 
 
 def docker_policy():

@@ -18,7 +18,7 @@ def peak_memory(pid):
 
 @pytest.mark.parametrize("size", [65536, 1])
 def test_floods(box, no_leaks, size):
-    attack_command = f"exec /attack/attack flood 0123 {size}"
+    attack_command = f"sleep 0.3; exec /attack/attack flood 0123 {size}"
     process = box.start(attack_command, "sh", output_limit="256k", timeout="20s", mount=[f"{box.attack_dir}:/attack"])
     resident = 0
     while process.poll() is None and not select.select([process.stdout], [], [], 0.002)[0]:

@@ -10,7 +10,7 @@ RUNS = 15
 def test_hydra(box, no_leaks):
     before = box_processes()
     for _ in range(RUNS):
-        attack = box.attack("hydra", timeout="150ms", pids=100)
+        attack = box.attack("hydra", timeout="500ms", pids=100)
         assert attack.result.verdict == "timeout", attack.result.explain()
     new = {p for p in box_processes() - before}
     assert wait_until(lambda: not new & box_processes(), 10), new & box_processes()

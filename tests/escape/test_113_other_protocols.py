@@ -2,6 +2,7 @@
 """113. Code inside asks the proxy for another protocol: Upgrade to WebSocket, h2c or CONNECT-UDP, HTTP/2 at once, SOCKS4, commands of SOCKS5 other than CONNECT, TLS to the
 proxy itself; an upstream answers 101 without being asked => refused, and nothing of it reaches anybody.
 """
+from conftest import wait_until
 from internet import CLIENT, answers, internet, net_box  # noqa: F401
 
 WEB = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"]
@@ -44,6 +45,7 @@ except OSError:
 report(status, read_all(s).decode())
 """
     status, rest = answers(net_box.run(code, allow="http://a.example.com"))
+    assert wait_until(lambda: got, 10), "the upstream was not asked"
     assert status == 502 and got == [b""] and "from-upstream" not in rest, (status, rest, got)
 
 

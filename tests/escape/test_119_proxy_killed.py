@@ -93,12 +93,12 @@ def test_killed_again_and_again(internet, net_server):
 def test_stopped(internet, net_server):
     """One that hangs lets nothing pass; when it goes on, so does everything."""
     site = internet.site("stopped.example.com", tls=False)
-    session = net_server.session(policy={"network_mode": "allowlist", "network_allow": ["http://stopped.example.com"], "timeout": 1})
+    session = net_server.session(policy={"network_mode": "allowlist", "network_allow": ["http://stopped.example.com"]})
     code = CLIENT + "report(get('http://stopped.example.com/')[0])"
     assert net_server.run(code, session)["result"]["stdout"] == "[200]\n"
     stopped = kill_proxies(net_server.pid, signal.SIGSTOP)
     try:
-        run = net_server.run(code, session)["result"]
+        run = net_server.run(code, session, timeout=1)["result"]
         assert run["verdict"]["kind"] == "timeout" and site.accepted == 1, run
     finally:
         for pid in stopped:

@@ -38,14 +38,14 @@ def test_printed_by_others(sessions, language, code, status):
                                     "frame(b'Y', 0)", "frame(b'D', n - 1, ok) + frame(b'Y', 0) * 9"])
 def test_claims_before_a_timeout(warm_sessions, forged):
     """Nothing but an end can end a run, and the time limit is ours."""
-    context = warm_sessions.context({"timeout": "1s"})
+    context = warm_sessions.context({"timeout": "3s"})
     result = context.run(FRAMES + f"send({forged})\nimport time\ntry:\n    time.sleep(9)\nexcept KeyboardInterrupt: pass\nsend({forged})")
     assert (result.verdict, result.kept) == ("timeout", "'R'" not in forged), result
 
 
 def test_end_that_is_none(sessions, witness):
     """The code says that its run is over, and goes on. The next one has to wait for it, until its own time is over."""
-    context = sessions.context({"timeout": "1s"})
+    context = sessions.context({"timeout": "3s"})
     result = context.run(FRAMES + "send(frame(b'D', n, ok))\nimport time\ntime.sleep(30)")
     assert (result.verdict, result.kept) == ("ok", True), "it is the one thing that is believed"
     began = time.monotonic()

@@ -113,7 +113,7 @@ def test_large_values_are_cut(sessions, witness):
 
 
 def test_value_that_sleeps(sessions, witness):
-    context = sessions.context({"timeout": "1s"})
+    context = sessions.context({"timeout": "3s"})
     for code in ("import time\nclass A:\n    def __repr__(self): time.sleep(60)\nA()", "class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E"):
         result = context.run(code)
         assert (result.verdict, result.kept, result.results) == ("timeout", True, []), result

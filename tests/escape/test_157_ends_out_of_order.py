@@ -33,7 +33,7 @@ def test_two_ends(sessions, witness):
 
 def test_without_an_end(sessions, witness):
     """The runner is made to wait for ever: the time limit ends it."""
-    context = sessions.context({"timeout": "1s"})
+    context = sessions.context({"timeout": "3s"})
     result = context.run(FRAMES + "send(frame(b'R', n, part(b'text/plain', b'1')))\nimport signal, time\ntime.sleep(60)")
     assert (result.verdict, result.text) == ("timeout", "1"), result
     assert_works(context)

@@ -38,12 +38,12 @@ def test_child_writes_the_end(sessions, witness):
     """The child says that all is well while its parent works: that is believed as the parent's own word would be, and what the
     parent does then, it does in nobody's run. What the kernel says of the parent is believed first."""
     context = sessions.context({"timeout": "5s"})
-    early = context.run(RAW + "if fork() == 0:\n    send(frame(b'D', n, ok))\n    _os._exit(0)\ntime.sleep(0.3)\n'late'")
+    early = context.run(RAW + "child = fork()\nif child == 0:\n    send(frame(b'D', n, ok))\n    _os._exit(0)\n_os.waitpid(child, 0)\ntime.sleep(0.3)\n'late'")
     assert (early.verdict, early.text) == ("ok", None), early
     assert good(context, "'next'").text == "'next'", "the late value is of the run before"
     # The parent is dead before the child speaks.
     for end, facts in (("_os._exit(7)", ("error", 7, 0)), ("_os.kill(_os.getpid(), 9)", ("error", -1, 9))):
-        result = context.run(RAW + f"if fork() == 0:\n    time.sleep(0.05)\n    send(frame(b'D', n, ok))\n    _os._exit(0)\n{end}")
+        result = context.run(RAW + f"parent = _os.getpid()\nif fork() == 0:\n    while _os.getppid() == parent: time.sleep(0.002)\n    time.sleep(0.2)\n    send(frame(b'D', n, ok))\n    _os._exit(0)\n{end}")
         assert ((result.verdict, result.exit_code, result.signal), result.kept) == (facts, False), result
     assert_works(context)
 
@@ -62,7 +62,7 @@ def test_child_speaks_for_the_dead(sessions, witness):
 def test_child_reads_the_code(sessions, witness):
     """A child without the hook takes the next code out of the channel before its parent does. It can run it, as any code of the
     same box could; its answer is one of this context, and nobody else's."""
-    context = sessions.context({"timeout": "1s"})
+    context = sessions.context({"timeout": "3s"})
     good(context, RAW + "if fork() == 0:\n    stolen = _os.read(20, 100)\n    send(frame(b'R', n + 1, part(b'text/plain', b'forged')) + frame(b'D', n + 1, ok))\n    _os._exit(0)")
     result = context.run("'true'")
     assert (result.verdict, result.text) in (("ok", "forged"), ("ok", "'true'"), ("error", None)), result

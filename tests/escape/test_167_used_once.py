@@ -51,7 +51,7 @@ def test_hundred_sessions(warm_sessions):
         # Those that time out cost their time.
         if "sleep" in end and n > 20:
             end = "1"
-        with warm_sessions({"timeout": "1s"} if "sleep" in end else None) as session:
+        with warm_sessions({"timeout": "3s"} if "sleep" in end else None) as session:
             context = session.context()
             found, pid, _ = json.loads(good(context, MARKS).out)
             assert found == [], (n, found)

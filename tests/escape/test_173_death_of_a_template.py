@@ -113,7 +113,7 @@ def test_out_of_memory(sessions):
     """A child that takes all memory of its session does not take the template with it."""
     if sessions.weaker:
         pytest.skip("this host gives no cgroup to this user")
-    assert wait_until(lambda: good(sessions.context(), "1").is_warm)  # one that was killed is not tried again at once
+    assert wait_until(lambda: good(sessions.context(), "1").is_warm, 20)  # one that was killed is not tried again at once
     before = template_processes()
     for _ in range(3):
         result = sessions.context({"mem_limit": "48m"}).run("hog = []\nwhile True: hog.append(bytearray(b'x' * (4 << 20)))")

@@ -260,7 +260,8 @@ def read_stream(server, token, path, kind, seconds=0.4):
     with server.raw(tcp=bool(token)) as plain:
         fields = [f"Accept: {kind}".encode()] + ([f"Authorization: Bearer {token}".encode()] if token else [])
         plain.sendall(request_bytes("GET", path, fields))
-        data, end = b"", time.monotonic() + seconds
+        data = plain.recv(65536)
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             plain.settimeout(max(end - time.monotonic(), 0.01))
             try:

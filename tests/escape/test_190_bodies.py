@@ -45,7 +45,7 @@ def living(tenants):
     """Addresses with things that are there: the body is what is wrong."""
     session = tenants.post("/v1/sessions", {}).expect(201).json["id"]
     tenants.run("1", session)
-    run = tenants.post("/v1/runs", {"code": "import time; time.sleep(200)", "detach": True, "timeout": 250}).expect(202).json["id"]
+    run = tenants.post("/v1/runs", {"code": "import time; time.sleep(1000)", "detach": True, "timeout": 300}).expect(202).json["id"]
     yield {pattern: re.sub(r"\{run\}", run, re.sub(r"\{session\}", session, re.sub(r"\{context\}", "1", pattern))) for _, pattern in READERS}
     assert tenants.get(f"/v1/runs/{run}").json["state"] in ("queued", "running"), "a body that was refused has cancelled it"
     tenants.post(f"/v1/runs/{run}/cancel", {"kill": True}).expect(202)

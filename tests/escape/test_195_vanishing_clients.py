@@ -169,6 +169,7 @@ def test_a_run_that_is_to_be_cancelled(server, accept):
     most = len(there)
     cuts = sorted({most * i // CUTS for i in range(CUTS)} | {0}) if most else [0] * 12
     many(cuts, lambda n: cut_after(server, data, n, n, b"line 19"))
+    wait_for(lambda: counts(server)[2] == 0)  # what was sent has been taken
     wait_for(lambda: counts(server)[0] == 0)
     listed = server.get("/v1/runs?limit=1000", token=server.alfa).json["runs"]
     begun = list(itertools.takewhile(lambda run: run["id"] != before, listed))

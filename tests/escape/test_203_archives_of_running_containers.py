@@ -42,7 +42,7 @@ def test_files_do_not_go_by_the_engine(docker_box):
             space = Workspace(server)
             started = [path for method, path in proxy.calls() if path.endswith("/start")]
             assert len(started) == 1
-            run = space.start(SWAP)
+            run = space.start(SWAP, timeout=250)
             # It is a directory, or a link, or not there.
             puts, i = set(), 0
             while i < 30 or not {201, 400} <= puts:

@@ -14,7 +14,7 @@ def files_of(engine, container):
 
 def test_no_log(docker_box):
     engine = docker_box.engine
-    code = "for i in range(200000): print('y' * 99)\nprint('end', flush=True)\nimport time; time.sleep(2)"
+    code = "for i in range(200000): print('y' * 99)\nprint('end', flush=True)\nimport time; time.sleep(6)"
     process = docker_box.start(code, json=False, events=True, output_limit="60m")
     last = b""
     for line in process.stdout:

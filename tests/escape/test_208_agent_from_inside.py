@@ -5,7 +5,7 @@
 import time
 
 import pytest
-from hostile_containers import GRACE, containers, engines, is_lost, own_warden, processes
+from hostile_containers import GRACE, containers, engines, is_late, is_lost, own_warden, processes
 from sessions import Refused
 
 SURVIVOR = """
@@ -52,17 +52,17 @@ print('end')
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_signals_to_everybody(containers, number):
     """All supervisors and all contexts of the session: its other programs are ended or lose their state, and say so."""
-    session = containers(timeout="1s")
+    session = containers(timeout="3s")
     context = session.context("python")
     assert context.run("x = 1").verdict == "ok"
     began = time.monotonic()
     result = session.run("python", f"import os, signal, time\nos.kill(-1, signal.{number})\ntime.sleep(100)")
     took = time.monotonic() - began
-    assert took < 1 + GRACE, took
+    assert took < 3 + GRACE, took
     if number == "SIGKILL":
         assert result.signal == 9, result
     else:
-        assert result.verdict == "timeout", result
+        assert result.verdict == "timeout" or is_late(result), result
     # The context: its interpreter is dead or stands still. That it is gone is told; then it has a fresh one.
     try:
         first = context.run("x")
@@ -83,7 +83,7 @@ def test_the_supervisor(containers, how):
     began = time.monotonic()
     result = session.run("python", f"{SURVIVOR}\nleave_somebody()\n{code}")
     assert time.monotonic() - began < 1 + GRACE
-    assert result.verdict == "timeout" or result.signal == 9, result
+    assert result.verdict == "timeout" or result.signal == 9 or is_late(result), result
     assert is_lost(session) or processes(session) == []
 
 
@@ -92,7 +92,7 @@ def test_a_stopped_supervisor_of_a_program_that_has_ended(containers):
     session = containers(timeout="1s")
     began = time.monotonic()
     result = session.run("python", f"{SURVIVOR}\nkill(top, signal.SIGSTOP)")
-    assert time.monotonic() - began < 1 + GRACE and result.verdict in ("ok", "timeout"), result
+    assert time.monotonic() - began < 1 + GRACE and (result.verdict in ("ok", "timeout") or is_late(result)), result
     assert is_lost(session) or processes(session) == []
 
 
@@ -145,7 +145,5 @@ def test_bombs_while_they_are_ended(containers, bomb):
     began = time.monotonic()
     result = session.run("python", f"import os\nprint('on', flush=True)\n{BOMBS[bomb]}")
     assert time.monotonic() - began < 1 + GRACE
-    # On a busy host the supervisor may not get far enough among 128 processes that all run: then that is what is told.
-    late = result.verdict == "lost" and "its end did not come" in result.message
-    assert result.verdict in ("timeout", "pids") or late, result
+    assert result.verdict in ("timeout", "pids") or is_late(result), result
     assert is_lost(session) or processes(session) == []

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from conftest import wait_until
-from hostile_containers import GRACE, containers, engines, is_lost, own_of, own_warden, processes
+from hostile_containers import GRACE, containers, engines, is_late, is_lost, own_of, own_warden, processes
 from hostile_engines import begin, docker_box
 from sessions import Refused
 
@@ -20,7 +20,7 @@ def refusal(function, *args):
 
 
 def test_processes(containers):
-    session = containers(pids_limit=32, timeout="3s")
+    session = containers(pids_limit=32, timeout="8s")
     session.write("before", b"x")
     bomb = session.start("python", "import os, time\ntry:\n  while os.fork(): pass\n  time.sleep(100)\nexcept OSError:\n  print('full', flush=True)\n  time.sleep(100)")
     bomb.wait_for("stdout")
@@ -28,8 +28,8 @@ def test_processes(containers):
     assert refusal(session.write, "during", b"x") in ("limit", "lost", None)
     assert refusal(session.context, "python") in ("limit", "lost", None)
     assert not bomb.is_over
-    bomb_ends = bomb.join(3 + GRACE)
-    assert bomb_ends.verdict in ("timeout", "pids"), bomb_ends
+    bomb_ends = bomb.join(8 + GRACE)
+    assert bomb_ends.verdict in ("timeout", "pids") or is_late(bomb_ends), bomb_ends
     assert is_lost(session) or (processes(session) == [] and session.read("before") == b"x")
 
 
@@ -166,7 +166,7 @@ while True: pass
 
 @pytest.mark.parametrize("how", ["garbage", "closed", "descriptors", "deaf"])
 def test_its_own_control_channel(containers, how):
-    session = containers(timeout="2s")
+    session = containers(timeout="4s")
     other, context = session.context("python"), session.context("python")
     code = {"garbage": "os.write(20, os.urandom(100000))",
             "closed": "os.close(20)",
@@ -178,7 +178,7 @@ def test_its_own_control_channel(containers, how):
         assert result.verdict in ("error", "timeout", "lost"), result
     except Refused as refused:
         assert refused.code in ("lost", "protocol"), refused
-    assert time.monotonic() - began < 2 + GRACE
+    assert time.monotonic() - began < 4 + GRACE
     assert other.run("20 + 22").text == "42"
     assert context.run("20 + 23").text == "43"
 
@@ -196,5 +196,5 @@ def test_memory_of_glovebox(docker_box):
     finally:
         process.kill()
         process.communicate()
-    assert wait_until(lambda: not own_of(docker_box.engine, process.pid), 5)
+    assert wait_until(lambda: not own_of(docker_box.engine, process.pid), 20)
     assert 0 < peak < 32 * 1024, f"{peak} kB"

@@ -16,7 +16,7 @@ MEMORY = "print('on', flush=True)\nheap = []\nwhile True: heap.append(bytearray(
 def test_the_container_goes_before_the_output_was_read(docker_box):
     """The program has ended well; its reader is slow, and the container is removed meanwhile."""
     process = begin(docker_box, FLOOD)
-    time.sleep(2)
+    time.sleep(5)  # it has ended, and its output is on its way
     [ours] = docker_box.engine.containers()
     docker_box.engine.remove(ours["Id"])
     time.sleep(0.5)

@@ -143,7 +143,7 @@ def test_display_from_threads_makes_whole_frames(runner):
 
 
 def test_display_outside_of_a_run_is_printed(runner):
-    runner.start("import threading, time, os\nthreading.Thread(target=lambda: (time.sleep(.2), display('late'), os.write(1, b'!'))).start()")
+    runner.start("import threading, time, os\nthreading.Thread(target=lambda: (time.sleep(.5), display('late'), os.write(1, b'!'))).start()")
     runner.finish()
     runner.wait_for("!")
     assert runner.good("print('flushed')").out.startswith("'late'\n")

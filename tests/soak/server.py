@@ -28,7 +28,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import isolation  # noqa: E402
 from cgroups import OwnGroups  # noqa: E402
-from server import NDJSON, PROGRAM, SSE, Answer, Server  # noqa: E402
+from server import NDJSON, PROGRAM, SSE, Answer, Server, birth  # noqa: E402
 
 REST = 60.0          # seconds within which everything has come to rest
 WARM_UP = 0.3        # of the time, but not more than two minutes
@@ -331,15 +331,16 @@ def take_reading(server, groups):
     reading = {"processes": len(below), "cgroups": len(groups.boxes()), "mounts": len(isolation.current.mounts()),
                "connections": int(re.search(r"^glovebox_connections (\d+)", server.get("/metrics").body.decode(), re.M).group(1)) - 1}  # our own
     named = {"server": server.pid}
-    for pid in sorted(below):
+    for pid in sorted(below, key=lambda pid: birth(pid) or 1 << 60):  # a fork is younger than its template
         for name in ("keeper", "warden"):
             if below[pid].startswith(f"[glovebox-{name}]"):
                 named.setdefault(name, pid)
         if "glovebox_template.py" in below[pid]:
             named.setdefault("template", pid)
     for name, pid in named.items():
-        reading[f"{name}: threads"] = len(os.listdir(f"/proc/{pid}/task"))
-        with contextlib.suppress(PermissionError):  # of those that cannot be dumped this is root's
+        # What cannot be dumped is root's to see; what was just forked from the template may be gone.
+        with contextlib.suppress(PermissionError, FileNotFoundError, ProcessLookupError):
+            reading[f"{name}: threads"] = len(os.listdir(f"/proc/{pid}/task"))
             reading[f"{name}: descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
             reading[f"{name}: memory, KB"] = memory_of(pid)
     for what, count in server.used().items():

@@ -22,13 +22,13 @@ import json as jsonlib
 import os
 import pathlib
 import random
-import re
 import signal
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import isolation  # noqa: E402
 from cgroups import OwnGroups  # noqa: E402
 from ending import Outcome, outcome_of, show  # noqa: E402
 from endings import ENDINGS, SMALL, draw  # noqa: E402
@@ -420,15 +420,6 @@ class Soak:
         print(f"{len(self.wrong)} wrong")
 
 
-def mounts():
-    """Those of the host that could be ours."""
-    return {
-        line
-        for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-        if re.search(r"gbtest-| - (tmpfs|proc|devpts) none ", line)
-    }
-
-
 def check_nothing_left(server, groups, before):
     """Ends the server; nothing of it may be there afterwards."""
     wait_for(lambda: server.used() == NOTHING, REST)
@@ -436,8 +427,8 @@ def check_nothing_left(server, groups, before):
     assert server.stop() == 0, server.output()
     wait_for(lambda: not [pid for pid, born in family.items() if born and birth(pid) == born], REST)
     wait_for(lambda: not groups.boxes(), REST)
-    left = mounts() - before  # others of this machine may have some for a while
-    wait_for(lambda: not left & mounts(), REST)
+    left = isolation.current.mounts() - before  # others of this machine may have some for a while
+    wait_for(lambda: not left & isolation.current.mounts(), REST)
 
 
 def main():
@@ -449,7 +440,7 @@ def main():
     print(f"seed {options.seed}", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
         signal.signal(number, signal.default_int_handler)
-    good, before = False, mounts()
+    good, before = False, isolation.current.mounts()
     with OwnGroups() as groups:
         server = Server(warm=["python"] if groups.environ else [], journal_runs=20_000, environ=groups.environ)
         try:
