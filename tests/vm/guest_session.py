@@ -47,7 +47,7 @@ def memory_in_a_session(place):
 def resisting_code(place):
     code = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(60)"
     for warm in ["true", "false"]:
-        first, second = repl(place, [code, "1 + 1"], "--template", "python", "--timeout", "1s", f"--warm={warm}")
+        first, second = repl(place, [code, "1 + 1"], "--template", "python", "--timeout", "8s", f"--warm={warm}")  # an emulated interpreter starts within it
         assert first["verdict"]["kind"] == "timeout" and not first["state"]["kept"], first
         assert second["verdict"]["kind"] == "ok", second
 
