@@ -121,9 +121,11 @@ static void test_orphans_die(void **state)
         int pids[3];
 
         start(a, 1, (struct order){.run = "(setsid sh -c 'echo $$; exec sleep 1000' &); (setsid sh -c 'echo $$; (sleep 1000 &); exec sleep 1000' &);"
-                                          "sleep 1000 & echo $!; sleep 0.2"});
+                                          "sleep 1000 & echo $!; read line", .flags = WIRE_PLAN_STDIN});
+        while (sscanf(a->text[WIRE_STDOUT], "%d %d %d\n", &pids[0], &pids[1], &pids[2]) < 3)
+                next(a);
+        put(a, WIRE_DATA, 1, WIRE_STDIN, 0, "x\n", 2);
         assert_end(a, 1, ENDING_EXIT, 0);
-        assert_int_equal(sscanf(a->text[WIRE_STDOUT], "%d %d %d", &pids[0], &pids[1], &pids[2]), 3);
         for (int i = 0; i < 3; i++)
                 assert_true(is_gone(pids[i]));
 }
@@ -228,7 +230,7 @@ static void test_supervisor_attacked(void **state)
         int supervisor, orphan;
 
         for (int i = 0; i < 2; i++) {
-                start(a, 3, (struct order){.run = "(setsid sh -c 'echo $$; exec sleep 1000' &); sleep 0.2; echo $PPID; sleep 1000"});
+                start(a, 3, (struct order){.run = "(setsid sh -c \"echo \\$\\$ $PPID; exec sleep 1000\" &); sleep 1000"});
                 while (sscanf(a->text[WIRE_STDOUT], "%d %d\n", &orphan, &supervisor) < 2)
                         next(a);
                 assert_int_equal(kill(supervisor, i == 0 ? SIGKILL : SIGSTOP), 0);

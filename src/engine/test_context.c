@@ -74,8 +74,8 @@ static void test_death_between_runs(void **state)
 
         open_context(&python);
         expect("done ok\nquiet\nsleep 30\nexit 1", VERDICT_OK, true);
-        usleep(150000);
-        context_info_get(context, &info);
+        for (int i = 0; i < PATIENCE_MSEC && (context_info_get(context, &info), info.alive); i++)
+                usleep(1000);
         assert_false(info.alive);
         _cleanup_result_ struct result *r = run("out x");
         assert_true(r->verdict.kind == VERDICT_OK && r->state_restarted && r->state_kept);
@@ -86,18 +86,22 @@ static void test_death_between_runs(void **state)
 static void test_deadline_is_disarmed(void **state)
 {
         open_context(&python);
-        policy->timeout_usec = 200000; /* the interpreter must be up by then */
+        expect("out up", VERDICT_OK, true);
+        policy->timeout_usec = SHORT_USEC;
         expect("sleep 60000", VERDICT_TIMEOUT, true);
         usleep(INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC + 200000);
-        policy->timeout_usec = 400000;
+        policy->timeout_usec = 10000000;
         _cleanup_result_ struct result *r = run("out x");
         assert_false(r->state_restarted);
 }
 
 static void *interrupt_soon(void *data)
 {
-        usleep(100000);
-        return (void *)(intptr_t)context_interrupt(context, NULL);
+        int r, tries = 0;
+
+        while ((r = context_interrupt(context, NULL)) == -ESRCH && tries++ < PATIENCE_MSEC)
+                usleep(1000);
+        return (void *)(intptr_t)r;
 }
 
 static void test_interrupt(void **state)
@@ -113,7 +117,7 @@ static void test_interrupt(void **state)
         pthread_create(&thread, NULL, interrupt_soon, NULL);
         uint64_t start = monotonic_usec();
         expect("sleep 20000", VERDICT_CANCELLED, true);
-        assert_true(monotonic_usec() - start < 1000000);
+        assert_true(monotonic_usec() - start < 10000000);
         pthread_join(thread, &r);
         assert_null(r);
         expect("sleep 50", VERDICT_OK, true);
@@ -154,15 +158,15 @@ static void test_cancel_fd(void **state)
         open_context(&python);
         expect("out x", VERDICT_OK, true);
         _cleanup_result_ struct result *r = run_and_cancel("sleep 20000", 1);
-        assert_true(r->state_kept && r->facts.wall_usec < 1000000);
+        assert_true(r->state_kept && r->facts.wall_usec < 10000000);
         /* Two counts kill. */
         _cleanup_result_ struct result *killed = run_and_cancel("sleep 20000", 2);
-        assert_true(!killed->state_kept && killed->facts.wall_usec < 1000000);
+        assert_true(!killed->state_kept && killed->facts.wall_usec < 10000000);
         expect("out x", VERDICT_OK, true);
         /* A deaf one is killed after the grace. */
         _cleanup_result_ struct result *deaf = run_and_cancel("deaf\nsleep 20000", 1);
         assert_false(deaf->state_kept);
-        assert_true(deaf->facts.wall_usec >= INTERRUPT_GRACE_USEC && deaf->facts.wall_usec < INTERRUPT_GRACE_USEC + 1000000);
+        assert_true(deaf->facts.wall_usec >= INTERRUPT_GRACE_USEC && deaf->facts.wall_usec < INTERRUPT_GRACE_USEC + 10000000);
 }
 
 /* The caller has cancelled before the code was on its way. */
@@ -184,7 +188,7 @@ static void test_cancelled_at_once(void **state)
                 assert_int_equal(write(request.cancel_fd, &one, sizeof(one)), sizeof(one));
                 _cleanup_result_ struct result *early = run_request(&request);
                 assert_int_equal(early->verdict.kind, VERDICT_CANCELLED);
-                assert_true(early->state_kept && early->facts.wall_usec < 1000000);
+                assert_true(early->state_kept && early->facts.wall_usec < 10000000);
         }
         close(request.cancel_fd);
 }
@@ -192,7 +196,7 @@ static void test_cancelled_at_once(void **state)
 static void *run_elsewhere(void *data)
 {
         struct seen seen = {0};
-        struct context_request request = request_of("sleep 300", &seen);
+        struct context_request request = request_of("sleep 20000", &seen); /* it is interrupted */
         struct result *result = NULL;
 
         int r = context_run(data, &request, &result, NULL);
@@ -214,7 +218,8 @@ static void test_busy(void **state)
         open_context(&python);
         struct context *first = context;
         pthread_create(&thread, NULL, run_elsewhere, first);
-        usleep(100000);
+        for (int i = 0; i < PATIENCE_MSEC && (context_info_get(first, &info[0]), !info[0].busy); i++)
+                usleep(1000);
         assert_int_equal(context_run(first, &request, &result, &err), -EBUSY);
         assert_non_null(strstr(err.message, "runs something already"));
         assert_int_equal(context_restart(first, &err), -EBUSY);
@@ -225,6 +230,7 @@ static void test_busy(void **state)
         assert_int_equal(session_contexts(session, info, 2), 2);
         assert_true(info[0].busy && info[0].alive && !info[1].busy);
         assert_string_equal(info[1].language, "bash");
+        assert_int_equal(context_interrupt(first, NULL), 0);
         pthread_join(thread, &r);
         assert_null(r);
         assert_ptr_equal(session_find_context(session, "1"), first);
@@ -320,7 +326,7 @@ static void test_output_between_runs(void **state)
 {
         open_context(&python);
         expect("done ok\nquiet\nsleep 30\nout late", VERDICT_OK, true);
-        usleep(100000);
+        usleep(500000);
         _cleanup_result_ struct result *r = run("out x");
         assert_string_equal(r->out.data, "latex");
 }
@@ -328,6 +334,7 @@ static void test_output_between_runs(void **state)
 static void test_limits_of_the_session(void **state)
 {
         open_context(&python);
+        expect("out up", VERDICT_OK, true);
         policy->cpu_time_usec = 15000;
         fake.usage_grows = fake.usage.cpu_known = true;
         _cleanup_result_ struct result *cpu = run("sleep 60000");
@@ -410,12 +417,18 @@ static void test_host_workspace(void **state)
         snprintf(code, sizeof(code), "fill %s/a\nsleep 8000", dir);
         _cleanup_result_ struct result *r = run(code);
         assert_int_equal(r->verdict.kind, VERDICT_DISK);
-        assert_true(!r->state_kept && r->facts.wall_usec < 2000000 && r->facts.disk_peak_bytes > 1 * MIB);
+        assert_true(!r->state_kept && r->facts.wall_usec < 7000000 && r->facts.disk_peak_bytes > 1 * MIB);
         assert_int_equal(session_file_remove(session, "a", &err), 0);
-        /* A run that is over before anybody looked. */
+        /* A run that is over before anybody looked; on a busy machine somebody may look all the same. */
         snprintf(code, sizeof(code), "fill %s/a", dir);
-        expect(code, VERDICT_DISK, true);
-        assert_int_equal(session_file_remove(session, "/sandbox/a", &err), 0);
+        bool kept = false;
+        for (int i = 0; i < 20 && !kept; i++) {
+                _cleanup_result_ struct result *quick = run(code);
+                assert_int_equal(quick->verdict.kind, VERDICT_DISK);
+                assert_int_equal(session_file_remove(session, "/sandbox/a", &err), 0);
+                kept = quick->state_kept;
+        }
+        assert_true(kept);
         assert_int_equal(session_file_write(session, "b", "x", 1, 0600, &err), 0);
         expect("out x", VERDICT_OK, true);
         assert_int_equal(session_file_remove(session, "b", &err), 0);
@@ -468,6 +481,7 @@ static void test_once(void **state)
                 _cleanup_result_ struct result *r = NULL;
                 gb_error err = {0};
                 memset(&seen, 0, sizeof(seen));
+                policy->timeout_usec = rows[i].kind == VERDICT_TIMEOUT ? SHORT_USEC : 10000000;
                 if (session_run(session, &request, &r, &err) < 0)
                         fail_msg("%s", err.message);
                 if (r->verdict.kind != rows[i].kind ||

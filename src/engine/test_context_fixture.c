@@ -19,7 +19,7 @@ struct context *context;
 
 int open_all(void **state)
 {
-        static const char text[] = "timeout: 400ms\noutput_limit: 64k\nresult_limit: 1m\nresult_count: 4\n";
+        static const char text[] = "timeout: 10s\noutput_limit: 64k\nresult_limit: 1m\nresult_count: 4\n";
         gb_error err = {0};
 
         fake = (struct fake_settings){.workspace_fd = -1};

@@ -14,6 +14,9 @@
 
 #include <cmocka.h>
 
+#define PATIENCE_MSEC 20000
+#define SHORT_USEC 400000 /* a time limit for code that is to reach it, in an interpreter that is up already */
+
 extern struct language python, bash, plain_c;
 
 extern struct policy *policy;

@@ -107,7 +107,7 @@ static void test_output_that_cannot_be_read(void **state)
 {
         open_context(&python);
         bad_read_errno = EIO;
-        _cleanup_result_ struct result *r = run("out a!\nsleep 50\nout b");
+        _cleanup_result_ struct result *r = run("out a!\nsleep 5000\nout b");
         expect_lost(r, "its output could not be read: Input/output error");
         assert_string_equal(r->out.data, "a!");
 }
@@ -276,7 +276,7 @@ static void cancel_when_it_is_over(void *data, enum run_stream stream, const voi
 {
         uint64_t one = 1;
 
-        usleep(100000);
+        usleep(1000000);
         (void)!write(late_cancel, &one, sizeof(one));
 }
 
@@ -319,6 +319,8 @@ static void test_an_end_comes_before_a_timeout(void **state)
 
         request.callbacks.output = sleep_long;
         open_context(&python);
+        expect("out up", VERDICT_OK, true);
+        policy->timeout_usec = SHORT_USEC;
         _cleanup_result_ struct result *r = run_request(&request);
         assert_int_equal(r->verdict.kind, VERDICT_OK);
 }

@@ -42,8 +42,8 @@ static const struct hostile_case hostile[] = {
         {"raw \\0\\0\\0\\0\\n", VERDICT_ERROR, false, "malformed frame", 0},
         {"raw D %S\\n", VERDICT_ERROR, false, "malformed frame", 0},
         {"flood garbage", VERDICT_ERROR, false, "malformed frame", 0},
-        {"close\nsleep 60000", VERDICT_ERROR, false, "it was closed", 350},
-        {"raw P %S 1000\\nabc\nclose\nsleep 60000", VERDICT_ERROR, false, "it was closed", 350},
+        {"close\nsleep 60000", VERDICT_ERROR, false, "it was closed", 0},
+        {"raw P %S 1000\\nabc\nclose\nsleep 60000", VERDICT_ERROR, false, "it was closed", 0},
         /* After the end of the run, in the same breath. */
         {"raw D %S 11\\nstatus 2\\nokP %S 0\\n\nquiet", VERDICT_OK, true, "ended well", 0},
         {"raw D %S 11\\nstatus 2\\nokGARBAGE AND MORE OF IT\\n\nquiet", VERDICT_ERROR, false, "malformed frame", 0},
@@ -67,17 +67,20 @@ static void test_hostile_interpreter(void **state)
         for (size_t i = 0; i < ARRAY_SIZE(hostile); i++) {
                 const struct hostile_case *c = &hostile[i];
                 /* A flood ends by its amount, not by the time. */
-                policy->timeout_usec = strcmp(c->code, "flood frames") == 0 ? 60000000 : c->msec > 0 ? 400000 : 4000000;
+                policy->timeout_usec = strcmp(c->code, "flood frames") == 0 ? 60000000 : 30000000;
                 open_context(&python);
                 expect("out warm", VERDICT_OK, true);
+                if (c->kind == VERDICT_TIMEOUT)
+                        policy->timeout_usec = SHORT_USEC;
                 uint64_t start = monotonic_usec();
                 _cleanup_result_ struct result *r = run(c->code);
                 uint64_t took = monotonic_usec() - start;
                 if (r->verdict.kind != c->kind || r->state_kept != c->kept || !strstr(r->verdict.message, c->says))
                         fail_msg("\"%s\": %s, state %s: %s", c->code, verdict_name(r->verdict.kind), r->state_kept ? "kept" : "lost",
                                  r->verdict.message);
-                if (took > (c->msec > 0 ? c->msec + 500 : 2000) * 1000) /* on a busy machine; the time limit is twice as far */
+                if (took > (c->msec + 10000) * 1000) /* on a busy machine; the time limit is farther */
                         fail_msg("\"%s\" took %llu ms", c->code, (unsigned long long)took / 1000);
+                policy->timeout_usec = 30000000;
                 /* Afterwards the context works, and says whether it is the same one. */
                 _cleanup_result_ struct result *next = run("out next");
                 if (next->verdict.kind != VERDICT_OK || next->state_restarted != !c->kept || strcmp(next->out.data, "next") != 0)
@@ -103,7 +106,7 @@ static void test_answer_ahead(void **state)
 {
         open_context(&python);
         expect("late", VERDICT_OK, true);
-        usleep(150000);
+        usleep(1000000);
         _cleanup_result_ struct result *r = run("out never");
         assert_int_equal(r->verdict.kind, VERDICT_ERROR);
         assert_non_null(strstr(r->verdict.message, "yet to come"));
@@ -123,6 +126,7 @@ static void test_result_limits(void **state)
         _cleanup_result_ struct result *whole = run("big 1048000\nbig 1000");
         assert_int_equal(whole->n_values, 1); /* result_limit, of all together */
         assert_int_equal(whole->values_dropped, 1);
+        policy->timeout_usec = SHORT_USEC;
         _cleanup_result_ struct result *flooded = run("flood results");
         assert_true(flooded->state_kept || flooded->facts.channel_broken);
         assert_true(flooded->n_values <= 4 && flooded->values_dropped > 0);
@@ -175,7 +179,9 @@ static void test_greetings(void **state)
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 fake.greeting = rows[i].greeting;
                 open_context(&python);
+                policy->timeout_usec = rows[i].kind == VERDICT_TIMEOUT ? SHORT_USEC : 10000000;
                 _cleanup_result_ struct result *r = run("out x");
+                policy->timeout_usec = 10000000;
                 if (r->verdict.kind != rows[i].kind || !strstr(r->verdict.message, rows[i].says) || r->state_kept || r->facts.started)
                         fail_msg("greeting %d: %s", (int)rows[i].greeting, r->verdict.message);
                 fake.greeting = GREET;
@@ -188,10 +194,12 @@ static void test_greetings(void **state)
 static void test_deaf_code(void **state)
 {
         open_context(&python);
+        expect("out up", VERDICT_OK, true);
+        policy->timeout_usec = SHORT_USEC;
         uint64_t start = monotonic_usec();
         expect("deaf\nspin", VERDICT_TIMEOUT, false);
         uint64_t took = monotonic_usec() - start;
-        assert_true(took >= 400000 + INTERRUPT_GRACE_USEC && took < 400000 + INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC);
+        assert_in_range(took, SHORT_USEC + INTERRUPT_GRACE_USEC, 20000000);
 }
 
 /* When a callback stands still, the backend's clock ends the program. */
@@ -200,7 +208,7 @@ static void on_output_slow(void *data, enum run_stream stream, const void *bytes
         struct seen *s = data;
 
         if (s->n++ == 0)
-                usleep(400000 + INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC + 200000);
+                usleep(SHORT_USEC + INTERRUPT_GRACE_USEC + DEADLINE_SLACK_USEC + 200000);
 }
 
 static void test_slow_reader(void **state)
@@ -208,12 +216,14 @@ static void test_slow_reader(void **state)
         struct seen seen = {0};
 
         open_context(&python);
+        expect("out up", VERDICT_OK, true);
+        policy->timeout_usec = SHORT_USEC;
         struct context_request request = request_of("deaf\nout x\nspin", &seen);
         request.callbacks = (struct session_callbacks){.output = on_output_slow, .data = &seen};
         _cleanup_result_ struct result *r = run_request(&request);
         assert_int_equal(r->verdict.kind, VERDICT_TIMEOUT);
         assert_false(r->state_kept);
-        assert_true(r->facts.wall_usec < 4000000);
+        assert_true(r->facts.wall_usec < 20000000);
 }
 
 /* Code that does not read, input that does not end, and more than a frame can hold. */
@@ -225,7 +235,6 @@ static void test_stdin_bounds(void **state)
         gb_error err = {0};
         int fds[2];
 
-        uint64_t usec = policy->timeout_usec;
         policy->timeout_usec = 60000000; /* more than a frame holds is to be read within it, with sanitizers too */
         open_context(&python);
         request.stdin_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
@@ -239,8 +248,9 @@ static void test_stdin_bounds(void **state)
         /* The code waits for the end of its input until the time is over; it was never sent. */
         assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
         request.stdin_fd = fds[0];
-        policy->timeout_usec = usec;
+        policy->timeout_usec = SHORT_USEC;
         _cleanup_result_ struct result *waiting = run_request(&request);
+        policy->timeout_usec = 10000000;
         assert_int_equal(waiting->verdict.kind, VERDICT_TIMEOUT);
         assert_true(waiting->state_kept && !waiting->facts.started && waiting->out.size == 0);
         close(fds[0]);

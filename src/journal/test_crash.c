@@ -17,7 +17,7 @@
 
 #define ROUNDS 25
 #define WRITERS 3
-#define RUNS_MAX 4096
+#define RUNS_MAX 65536
 
 /* What the child has been told, one per write to the pipe. */
 struct told {

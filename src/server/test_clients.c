@@ -34,7 +34,7 @@ static int teardown(void **state)
 static void test_silent_clients_are_closed(void **state)
 {
         fixture_init(&f);
-        f.server.config.keep_alive_usec = 4 * SOON_USEC;
+        f.server.config.keep_alive_usec = 10 * SOON_USEC;
         fixture_start(&f);
         _cleanup_close_ int silent = fixture_connect(&f), idle = fixture_connect_tcp(&f);
         say(idle, "GET /echo/a HTTP/1.1\r\n" HOST "\r\n");
@@ -162,12 +162,12 @@ static void test_idle_ones_make_room(void **state)
         int fds[8];
         for (size_t i = 0; i < 8; i++) {
                 fds[i] = fixture_connect(&f);
-                say(fds[i], "GET /echo/a HTTP/1.1\r\n" HOST "\r\n");
+                say(fds[i], "GET /open HTTP/1.1\r\n" HOST "\r\n"); /* by the loop itself: it is idle when the answer is there */
                 _cleanup_answer_ struct answer a = hear(fds[i]);
                 assert_int_equal(a.status, 200);
         }
         /* The first one is used again, so the second is the one that goes. */
-        say(fds[0], "GET /echo/a HTTP/1.1\r\n" HOST "\r\n");
+        say(fds[0], "GET /open HTTP/1.1\r\n" HOST "\r\n");
         _cleanup_answer_ struct answer again = hear(fds[0]);
         assert_int_equal(again.status, 200);
         _cleanup_answer_ struct answer a = ask(&f, "GET /echo/a HTTP/1.1\r\n" HOST "\r\n");
@@ -342,6 +342,13 @@ static void test_clients_that_vanish(void **state)
                 assert_int_equal(pthread_create(&threads[i], NULL, vanish, &seeds[i]), 0);
         for (size_t i = 0; i < 4; i++)
                 pthread_join(threads[i], NULL);
+        int last[2] = {fixture_connect(&f), fixture_connect_tcp(&f)}; /* who came before has been accepted when these are answered */
+        for (size_t i = 0; i < 2; i++) {
+                say(last[i], "GET /open HTTP/1.1\r\n" HOST "\r\n");
+                _cleanup_answer_ struct answer told = hear(last[i]);
+                assert_int_equal(told.status, 200);
+                close(last[i]);
+        }
         for (int i = 0; i < 6000 && connections + requests > 0; i++) {
                 nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
                 loop_count(f.server.loop, &connections, &requests);

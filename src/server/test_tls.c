@@ -67,8 +67,8 @@ static int setup(void **state)
         fixture_init(&f);
         write_files(f.directory);
         assert_int_equal(tls_context_new(certificate_file, key_file, &f.tls, &err), 0);
-        f.server.config.header_usec = 2000000;
-        f.server.config.stalled_usec = 1000000;
+        f.server.config.header_usec = 6000000;
+        f.server.config.stalled_usec = 4000000;
         fixture_start(&f);
         *state = &f;
         return 0;

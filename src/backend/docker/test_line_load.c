@@ -48,7 +48,7 @@ static void test_a_program_is_forgotten_with_half_of_a_frame(void **state)
                 say(f, WIRE_DATA, number, WIRE_STDOUT, 0, piece, PIECE);
         struct pollfd credits = {f->agent, POLLIN, 0};
         uint64_t credit = 0;
-        while (poll(&credits, 1, credit < 3 * PIECE ? PATIENCE_MSEC : 50) > 0) {
+        while (poll(&credits, 1, credit <= 3 * PIECE ? PATIENCE_MSEC : 50) > 0) {
                 struct wire_frame frame = hear(f, payload);
                 assert_int_equal(frame.type, WIRE_CREDIT);
                 credit += frame.value;
