@@ -276,7 +276,8 @@ static void test_waits(void **state)
         pthread_t thread;
         void *message = NULL;
 
-        waits = rounds = 0;
+        waits = 0;
+        rounds = 0;
         whole(j, "a", 1);
         assert_int_equal(pthread_create(&thread, NULL, tidy_and_count, &h), 0);
         for (unsigned i = 2; i < 4000; i++) {
