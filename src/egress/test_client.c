@@ -222,7 +222,7 @@ static void test_box_that_kills(void **state)
                 usleep(1000);
         assert_false(egress_box_is_served(b));
         assert_int_equal(dial(port_b), -ECONNREFUSED);
-        int pid = egress_pid(); /* it is there before it was told of anybody */
+        int pid = egress_pid(); /* a proxy has a number before it has been told of the boxes */
         for (; (pid == 0 || told(a, "box", pid) == 0 || told(c, "box", pid) == 0) && monotonic_usec() < end; pid = egress_pid())
                 usleep(1000);
         assert_int_equal(told(a, "box", pid), 1);

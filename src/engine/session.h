@@ -34,8 +34,8 @@ struct session_options {
 int session_open(const struct session_options *options, struct session **ret, gb_error *err);
 /* Ends everything in it. Takes NULL. */
 void session_close(struct session *s);
-/* The same, and *ret_rest gets what it has sent while no run was there (network.h): the caller's, for free(). NULL: nothing.
- * False when the end was not seen: something in it may still run. */
+/* The same, and *ret_rest gets what it has sent while no run was there (network.h): the caller's, for free(). NULL:
+ * nothing. False when the end was not seen: something in it may still run. */
 bool session_close_telling(struct session *s, struct ledger_copy **ret_rest);
 DEFINE_CLEANUP(struct session, session_close)
 #define _cleanup_session_ _cleanup_(session_close_ptr)

@@ -234,7 +234,7 @@ void api_session_delete(struct request *r)
                 status = live_session_get(r->server->live, &r->caller, r->params[0], false, &s, &err);
         if (status == 0 && !live_session_end(s, "deleted"))
                 status = error_set(&err, GB_E_LOST, ETIMEDOUT, "the session was told to end, and its end was not seen: "
-                                   "something in it may still run; `glovebox clean` on the server's host ends what is left");
+                                   "something in it may still run; if that lasts, restart the server");
         if (status < 0)
                 reply_error(r, &err);
         else

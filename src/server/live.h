@@ -130,8 +130,9 @@ int live_session_new(struct live *l, const struct live_session_request *q, struc
 int live_session_open(struct live_session *s, gb_error *err);
 /* What people have said of one, without secrets. *name and *metadata may be NULL, and are replaced where something was found. 0 or -ENOMEM. */
 int live_texts_scrub(const struct scrub *scrub, char **name, json_t **metadata);
-/* Ends it, unless somebody else has done that, and waits until its box is gone: false when that was not seen, and something in it may still
- * run. The caller's reference is given up. why: see journal.h; NULL: nothing is journalled, there never was one. */
+/* Ends it, unless somebody else has done that, and waits until its box is gone. False when that was not seen: something
+ * in it may still run. The caller's reference is given up. why: see journal.h; NULL: nothing is journalled, there never
+ * was one. */
 bool live_session_end(struct live_session *s, const char *why);
 
 /* A reference, or GB_E_NOT_FOUND; touch: it is used, its idle time begins anew. */

@@ -5,7 +5,6 @@ files, its answers, and what is left in its memory and by its crash => no value 
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import time
@@ -13,7 +12,7 @@ import time
 import pytest
 from conftest import needs_root
 from hostile_secrets import files_with, new_secret, new_session, plain, processes_outside, run, server
-from server import PATIENCE, Server, wait_for
+from server import PATIENCE, Server, found_in_memory, wait_for
 
 
 def test_flags(own_box):
@@ -79,21 +78,7 @@ def test_memory_of_the_front(server):
     needle = plain(secret).encode()
 
     def found():
-        """Where it is, and what stands around it."""
-        places = []
-        with open(f"/proc/{server.pid}/maps") as maps, open(f"/proc/{server.pid}/mem", "rb", 0) as mem:
-            for line in maps:
-                start, end = (int(part, 16) for part in line.split()[0].split("-"))
-                if not line.split()[1].startswith("rw") or end - start > 1 << 30:  # so much only sanitizers have
-                    continue
-                try:
-                    mem.seek(start)
-                    data = mem.read(end - start)
-                except OSError:
-                    continue
-                places += [(line.strip(), hex(start + hit.start()), data[max(0, hit.start() - 300):hit.end() + 100])
-                           for hit in re.finditer(re.escape(needle), data)]
-        return places
+        return found_in_memory(server.pid, needle)
     session = new_session(server, secret)
     assert found()  # this is how it would be found
     code = "import os\nprint('x' * 5000 + os.environ['KEY'])\n"

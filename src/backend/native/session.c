@@ -462,8 +462,8 @@ bool session_native_is_warm(const struct backend_session *s)
         return s->warm;
 }
 
-/* Over means over: nothing that was started in it lives any more. A box that has ended by itself has said so before it
- * could be asked; one whose warden has died is dead, too. */
+/* Whether everything in it has ended. A box that ended by itself has reported that before it could be asked. When the
+ * warden dies, its boxes die, too. */
 static bool wait_for_end(const struct backend_session *s)
 {
         _cleanup_free_ struct warden_request *m = request_new(WARDEN_STOP);
@@ -472,7 +472,7 @@ static bool wait_for_end(const struct backend_session *s)
 
         if (m)
                 (void)message_send(s->channel, m, sizeof(*m), NULL, 0);
-        /* WARDEN_FAILED may be the late answer to something else. If it is of the box, the end of the channel follows. */
+        /* WARDEN_FAILED may be the late answer to something else. If it is about the box, the channel ends next. */
         while ((r == 0 && event.kind != WARDEN_ENDED) || event.kind == WARDEN_FAILED) {
                 event.kind = WARDEN_OPENED;
                 r = warden_wait(s->channel, CLOSE_USEC, &event, NULL, NULL, NULL);
