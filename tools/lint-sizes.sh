@@ -12,6 +12,8 @@ function_max=90
 # works for, and files.c. 100 are children.c: each child has one owner that may reap it.
 privileged_max=3150
 part_max=1207
+# A group without cgroup.kill is killed by pidfds, after a second look at the list: a number could be anybody's.
+borrowed_max=1235
 status=0
 
 while IFS= read -r file; do
@@ -48,6 +50,7 @@ for part in with_privilege in_the_box borrowed; do
         declare -n files=$part
         max=$part_max
         [ $part != with_privilege ] || max=$privileged_max
+        [ $part != borrowed ] || max=$borrowed_max
         [ "$(count "${files[@]}")" -le "$max" ] || {
                 echo "warden, $part: $(count "${files[@]}") lines, the most is $max"
                 status=1

@@ -21,9 +21,11 @@ void helper_end(struct helper *h)
         h->fd = safe_close(h->fd);
         if (h->pid <= 0)
                 return;
-        kill(h->pid, SIGKILL);
-        while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        if (waitpid(h->pid, NULL, WNOHANG) == 0) { /* else the number may be another process's */
+                kill(h->pid, SIGKILL);
+                while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+                        ;
+        }
         h->pid = 0;
 }
 

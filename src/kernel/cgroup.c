@@ -12,6 +12,7 @@
 #include "kernel/cgroup.h"
 
 #include "base/fd.h"
+#include "kernel/sys.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,6 +29,7 @@
 #define NAME_DIGITS_MAX 32
 #define KILL_ROUNDS_MAX 100
 #define KILL_ROUND_USEC 1000
+#define KILL_BATCH 64
 #define REMOVE_WAIT_MIN_USEC 250
 #define REMOVE_WAIT_MAX_USEC 16000
 #define SWEEP_REMOVE_USEC 1000000
@@ -235,12 +237,27 @@ const char *cgroup_next_pid(const char *p, const char *end, pid_t *ret)
         return newline + 1;
 }
 
-/* One pass over cgroup.procs. A pid of another pid namespace reads as 0: it counts as alive. */
-static int kill_listed(int dirfd, size_t *ret_alive)
+/* The processes that a pass is about to kill. The kernel lists numbers, and a number may belong to another process by
+ * the time it is signalled. So the pass opens pidfds, reads the list again and signals only the processes that are
+ * still listed: their number was theirs all the time. */
+struct doomed {
+        int dirfd;
+        size_t n, alive;
+        struct {
+                pid_t pid;
+                int fd;
+                bool listed;
+        } of[KILL_BATCH];
+};
+
+typedef int (*pid_fn)(struct doomed *d, pid_t pid);
+
+/* Calls take() for each line of cgroup.procs. Opens the file each time: a v1 kernel shows one snapshot per open file. */
+static int for_each_listed(struct doomed *d, pid_fn take)
 {
-        _cleanup_close_ int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        _cleanup_close_ int fd = openat(d->dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         char text[4096];
-        size_t used = 0, alive = 0;
+        size_t used = 0;
 
         if (fd < 0)
                 return -errno;
@@ -248,27 +265,68 @@ static int kill_listed(int dirfd, size_t *ret_alive)
                 ssize_t n = read(fd, text + used, sizeof(text) - used);
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n < 0)
-                        return -errno;
-                if (n == 0)
-                        break;
+                if (n <= 0)
+                        return n < 0 ? -errno : 0;
                 used += (size_t)n;
 
                 const char *p = text, *next;
                 pid_t pid;
-                while ((next = cgroup_next_pid(p, text + used, &pid))) {
-                        p = next;
-                        alive++;
-                        if (pid > 0 && pid != getpid())
-                                (void)kill(pid, SIGKILL);
+                for (; (next = cgroup_next_pid(p, text + used, &pid)); p = next) {
+                        int r = take(d, pid);
+                        if (r < 0)
+                                return r;
                 }
                 used -= (size_t)(p - text);
                 memmove(text, p, used);
                 if (used == sizeof(text))
                         return -EINVAL;
         }
-        *ret_alive = alive;
+}
+
+static int mark_listed(struct doomed *d, pid_t pid)
+{
+        for (size_t i = 0; i < d->n; i++)
+                if (d->of[i].pid == pid)
+                        d->of[i].listed = true;
         return 0;
+}
+
+static int kill_batch(struct doomed *d)
+{
+        int r = d->n > 0 ? for_each_listed(d, mark_listed) : 0;
+
+        while (d->n > 0) {
+                d->n--;
+                if (r == 0 && d->of[d->n].listed)
+                        (void)sys_pidfd_send_signal(d->of[d->n].fd, SIGKILL);
+                safe_close(d->of[d->n].fd);
+        }
+        return r;
+}
+
+/* A process of another pid namespace has number 0; it cannot be signalled, but counts as alive. So does one for which
+ * there is no descriptor left: the next pass tries again. */
+static int doom(struct doomed *d, pid_t pid)
+{
+        d->alive++;
+        int fd = pid > 0 && pid != getpid() ? sys_pidfd_open(pid) : -1;
+        if (fd < 0)
+                return 0;
+        d->of[d->n].pid = pid;
+        d->of[d->n].fd = fd;
+        d->of[d->n].listed = false;
+        d->n++;
+        return d->n == ARRAY_SIZE(d->of) ? kill_batch(d) : 0;
+}
+
+/* One pass over cgroup.procs. */
+static int kill_listed(int dirfd, size_t *ret_alive)
+{
+        struct doomed d = { .dirfd = dirfd };
+        int r = for_each_listed(&d, doom), rest = kill_batch(&d);
+
+        *ret_alive = d.alive;
+        return r < 0 ? r : rest;
 }
 
 /* The v1 freezer is not needed against forks in the meantime: the box is one pid namespace, which
