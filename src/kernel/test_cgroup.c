@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -306,10 +307,13 @@ static void test_shared_hierarchy(void **state)
 
 /* ---- killing by a list of numbers ---- */
 
+#define SERVER_SECONDS 30
+
 /* Serves cgroup.procs as a row of texts, one for each time that it is opened. The file is a FIFO; the next one takes its
  * name before the reader of this one can see its end. */
 static _noreturn_ void serve_lists(int dir, const char *const texts[])
 {
+        alarm(SERVER_SECONDS); /* for a list that nobody asks for */
         for (size_t i = 0; texts[i]; i++) {
                 int fd = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
                 if (fd < 0 || mkfifoat(dir, "next", 0600) < 0 || renameat(dir, "next", dir, "cgroup.procs") < 0 ||
@@ -325,9 +329,11 @@ static pid_t start_bystander(void)
         pid_t pid = fork();
 
         assert_true(pid >= 0);
-        if (pid == 0)
+        if (pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL); /* it is not left behind by a test that fails */
                 for (;;)
                         pause();
+        }
         return pid;
 }
 
@@ -354,7 +360,6 @@ static void kill_listed_box(struct plain *p, const char *const texts[])
         if (server == 0)
                 serve_lists(b.dir[CGROUP_MEMORY], texts);
         assert_int_equal(cgroup_box_kill(&b), 0);
-        kill(server, SIGKILL); /* of no effect when it has served everything */
         assert_int_equal(waitpid(server, &status, 0), server);
         assert_int_equal(status, 0);
         assert_int_equal(unlinkat(b.dir[CGROUP_MEMORY], "cgroup.procs", 0), 0);
