@@ -542,6 +542,16 @@ def template_processes():
     return [number for _, number in first.values()]
 
 
+def serving_template(ask, dead=()):
+    """The process number of the one template, other than the dead ones, after ask() had a warm result. A template is
+    started when somebody asks. A session that was forked ahead is warm even though its template is dead, so one warm
+    result does not show that there is a new template."""
+    def living():
+        return ask().is_warm and [process for process in template_processes() if process not in dead]
+    [process] = isolation.wait_until(living, 20) or []
+    return process
+
+
 # ---- as an ordinary user ----
 
 def call_as_user(module, function, *args, uid=USER, environ=None, patience=PATIENCE):

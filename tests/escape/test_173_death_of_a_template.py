@@ -11,7 +11,7 @@ import pytest
 from conftest import needs_root, wait_until
 from hostile_sessions import good
 from session_fixtures import own_warden, warm_sessions
-from sessions import Refused, template_processes
+from sessions import Refused, serving_template, template_processes
 
 pytestmark = needs_root
 
@@ -36,13 +36,13 @@ def assert_served(sessions, mark, seconds=10.0):
 def test_killed(sessions, number):
     open_one = sessions().context()
     good(open_one, "x = 1")
+    [template] = template_processes()
     for i in range(1 + (number == signal.SIGKILL)):
-        [template] = template_processes()
         os.kill(template, number)
         for k in range(4):
             assert_served(sessions, f"{i}-{k}")
         assert good(open_one, "x").text == "1"
-        assert wait_until(lambda: assert_served(sessions, "warm").is_warm, 20), "no template comes back"
+        template = serving_template(lambda: assert_served(sessions, "warm"), dead=[template])
     # An open session that outlived its template can still start an interpreter.
     assert good(open_one.session.context(), "'new'").text == "'new'"
     assert good(open_one, "x").restarted is False
@@ -103,20 +103,21 @@ def test_killed_under_a_run(sessions):
     context = sessions.context()
     running = context.start("import time\nprint('on', flush=True)\ntime.sleep(0.4)\n'done'")
     running.wait_for("stdout")
-    for template in template_processes():
+    killed = template_processes()
+    for template in killed:
         os.kill(template, signal.SIGKILL)
     result = running.join(10)
     assert (result.verdict, result.text, result.kept) == ("ok", "'done'", True), result
+    assert wait_until(lambda: not set(killed) & set(template_processes())), "it is still there"
 
 
 def test_out_of_memory(sessions):
     """A child that takes all memory of its session does not take the template with it."""
     if sessions.weaker:
         pytest.skip("this host gives no cgroup to this user")
-    assert wait_until(lambda: good(sessions.context(), "1").is_warm, 20)  # one that was killed is not tried again at once
-    before = template_processes()
+    before = serving_template(lambda: good(sessions.context(), "1"))  # the test before has killed one
     for _ in range(3):
         result = sessions.context({"mem_limit": "48m"}).run("hog = []\nwhile True: hog.append(bytearray(b'x' * (4 << 20)))")
         assert result.verdict == "memory", result
-    assert template_processes() == before
+    assert template_processes() == [before]
     assert assert_served(sessions, "after").is_warm
