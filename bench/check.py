@@ -105,18 +105,18 @@ def measurements_of(names):
     return {measurement for name in names for measurement in ratios.RATIOS[name][:2]}
 
 
-def check(bench, table, rounds):
+def check(bench, expected, rounds):
     """The comparisons; those that failed were measured again, with more rounds, before they count as failed."""
     bench.rounds(rounds, measurements_of(ratios.RATIOS), "all")
     for i in range(REPEATS):
-        failed = [one.name for one in bench.compare(table.expected) if one.failed]
+        failed = [one.name for one in bench.compare(expected) if one.failed]
         if not failed:
             break
         print(f"more rounds of: {', '.join(failed)}")
         sys.stdout.flush()
         time.sleep(REST_SEC)
         bench.rounds(2 * rounds, measurements_of(failed), "again")
-    return bench.compare(table.expected)
+    return bench.compare(expected)
 
 
 def table_of(bench, comparisons):
@@ -136,14 +136,14 @@ def build_type(build):
     return options["buildtype"] + (", sanitized" if sanitized else "")
 
 
-def machine_of(facts):
+def system_of(facts):
     kernel = ".".join(facts["kernel"].split(".")[:2])
-    return f"{facts['cpu']}, {facts['cpus']} cpus, Linux {kernel}, cgroup {facts['cgroup']}"
+    return f"{facts['cpus']} cpus, Linux {kernel}, cgroup {facts['cgroup']}"
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/check.py", description="Compare a handful of ratios with a table.")
-    parser.add_argument("--update", action="store_true", help="rewrite the table with the ratios that were measured")
+    parser.add_argument("--update", action="store_true", help="write the ratios of this processor to the table")
     parser.add_argument("--rounds", type=int, default=40, help="shares of each measurement (default %(default)s)")
     parser.add_argument("--table", type=pathlib.Path, default=TABLE, help="the table (default: bench/ratios.toml)")
     parser.add_argument("--json", metavar="FILE", help="also write all numbers, with every sample")
@@ -155,9 +155,8 @@ def arguments():
 
 
 def read_table(a, built):
-    """None when it is only written."""
-    if a.update:
-        return None
+    if a.update and not a.table.exists():
+        return ratios.Table(built)
     try:
         table = ratios.Table.read(a.table)
     except ratios.TableError as why:
@@ -167,12 +166,21 @@ def read_table(a, built):
     return table
 
 
-def update(a, bench, table):
+def update(a, bench, table, facts):
     bench.rounds(2 * a.rounds, measurements_of(ratios.RATIOS), "all", math.inf)
-    table.expected = ratios.ratios_of(bench.samples, min)
+    expected = ratios.ratios_of(bench.samples, min)
+    table.put(ratios.Machine(facts["processor"], system_of(facts), expected))
     a.table.write_text(table.text())
     print(f"{a.table}: written")
-    return bench.compare(table.expected)
+    return bench.compare(expected)
+
+
+def messages(a, comparisons, is_known, processor):
+    """What there is to say about the comparisons. A ratio below the largest one of other processors says nothing."""
+    if not is_known:
+        yield (f"note: {a.table} has no ratios of this processor ({processor}): compared with the largest of the "
+               "others; add them with './dev bench check --update'")
+    yield from (one.message() for one in comparisons if one.message() and (is_known or one.failed))
 
 
 def main(stack):
@@ -184,15 +192,17 @@ def main(stack):
     sys.stdout.flush()
     bench = Bench(a.glovebox, stack)
     if a.update:
-        comparisons = update(a, bench, ratios.Table(built, machine_of(facts), {}))
+        comparisons = update(a, bench, table, facts)
     else:
-        comparisons = check(bench, table, a.rounds)
+        comparisons = check(bench, table.expected_on(facts["processor"]), a.rounds)
+    is_known = table.find(facts["processor"]) is not None
     sys.stdout.write(common.plain([table_of(bench, comparisons)]) + "\n")
-    for message in filter(None, (one.message() for one in comparisons)):
+    for message in messages(a, comparisons, is_known, facts["processor"]):
         print(message)
     rows = {one.name: {"expected": one.expected, "least": one.least, "median": one.median, "factor": one.factor,
                        "failed": one.failed} for one in comparisons}
-    common.write_json(a.json, {"machine": facts, "build": built, "ratios": rows, "samples": bench.samples})
+    common.write_json(a.json, {"machine": facts, "build": built, "is_known": is_known, "ratios": rows,
+                               "samples": bench.samples})
     return 1 if any(one.failed for one in comparisons) else 0
 
 

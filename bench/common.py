@@ -108,15 +108,23 @@ def last_line(path):
     return lines[-1][-300:]
 
 
-def machine_facts():
+def processor_facts():
+    """Its name, and the name with the numbers that tell generations of one name apart."""
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    first = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    name = first.get("model name", platform.machine())
+    numbers = [f"{word} {first[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in first]
+    return name, ", ".join([name, *numbers])
+
+
+def machine_facts():
+    cpu, processor = processor_facts()
     cgroup = "v2" if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else \
              "v1 with v2 beside it" if os.path.exists("/sys/fs/cgroup/unified") else "v1"
     release = pathlib.Path("/etc/os-release").read_text().splitlines()
     system = dict(line.split("=", 1) for line in release if "=" in line)
-    return {"cpu": cpu, "cpus": len(os.sched_getaffinity(0)), "kernel": platform.release(), "arch": platform.machine(),
-            "system": system.get("PRETTY_NAME", "").strip('"'), "cgroup": cgroup, "root": os.geteuid() == 0,
+    return {"cpu": cpu, "processor": processor, "cpus": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+            "arch": platform.machine(), "system": system.get("PRETTY_NAME", "").strip('"'), "cgroup": cgroup, "root": os.geteuid() == 0,
             "date": time.strftime("%Y-%m-%d"), "load_before": os.getloadavg()[0]}
 
 

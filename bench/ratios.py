@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ratios of check.py: which there are, the table of the expected ones (ratios.toml), and the comparison."""
 
+import json
 import math
 import statistics
 import tomllib
@@ -10,7 +11,7 @@ FACTOR = 1.6
 # Name: (the measurement, the one it is divided by, the meaning).
 RATIOS = {
     "cold_run": ("run", "python", "`glovebox run` of one line, to the same line in Python without a sandbox"),
-    "fresh_session": ("session", "exec", "a session from a template without a pool, until its first result, to a vfork "
+    "fresh_session": ("session", "exec", "a session from a template without a pool, until its first result, to vfork "
                       "and exec of a static program"),
     "pool_session": ("pool", "exec", "the same from a pool"),
     "live_run": ("live", "pair", "a run in a live context by the C library, guard on, to a round trip over a socket "
@@ -22,9 +23,10 @@ RATIOS = {
 }
 
 HEAD = f"""\
-# The ratios that `./dev bench check` expects. It fails when one is {FACTOR} times as large.
-# bench/README.md explains them. `./dev bench check --update` rewrites this file: do that in the commit that changes
-# a ratio for a good reason.
+# The ratios that `./dev bench check` expects, by processor. It fails when one is {FACTOR} times as large.
+# bench/README.md explains them. `./dev bench check --update` rewrites those of the processor that it runs on: do that
+# in the commit that changes a ratio for a good reason.
+#
 """
 
 
@@ -32,10 +34,43 @@ class TableError(Exception):
     """The table cannot be used; the message says why, and names the file."""
 
 
+class Machine:
+    """What was measured on one machine. expected: by the names of RATIOS."""
+
+    def __init__(self, processor, system, expected):
+        self.processor, self.system, self.expected = processor, system, expected
+
+    @classmethod
+    def read(cls, row, where):
+        """where: the beginning of messages."""
+        if not isinstance(row, dict):
+            raise TableError(f"{where}: each 'machine' must be a table")
+        for key in ("processor", "system"):
+            if not isinstance(row.get(key), str):
+                raise TableError(f"{where}: '{key}' of a machine must be a text")
+        where = f"{where}: {row['processor']}"
+        expected = {key: value for key, value in row.items() if key not in ("processor", "system")}
+        for name in expected.keys() - RATIOS.keys():
+            raise TableError(f"{where}: there is no ratio '{name}'; there are {', '.join(RATIOS)}")
+        for name in RATIOS:
+            if name not in expected:
+                raise TableError(f"{where}: the ratio '{name}' is missing")
+            if not is_ratio(expected[name]):
+                raise TableError(f"{where}: the ratio '{name}' must be a number above 0, not {expected[name]!r}")
+        return cls(row["processor"], row["system"], expected)
+
+    def lines(self):
+        names = [f"processor = {json.dumps(self.processor)}", f"system = {json.dumps(self.system)}"]
+        return ["", "[[machine]]", *names, *(f"{name} = {self.expected[name]:.3g}" for name in RATIOS)]
+
+
 class Table:
-    def __init__(self, build, machine, expected):
-        """build: the build type that the ratios are for. expected: by the names of RATIOS."""
-        self.build, self.machine, self.expected = build, machine, expected
+    """Ratios differ between processors, by the price of a system call and of waking another processor: up to three
+    times between two servers of one cloud. So each processor has its own."""
+
+    def __init__(self, build, machines=()):
+        """build: the build type that the ratios are for."""
+        self.build, self.machines = build, list(machines)
 
     @classmethod
     def read(cls, path):
@@ -44,26 +79,36 @@ class Table:
                 data = tomllib.load(file)
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as why:
             raise TableError(f"{path}: {getattr(why, 'strerror', None) or why}") from why
-        for key in ("build", "machine"):
-            if not isinstance(data.get(key), str):
-                raise TableError(f"{path}: '{key}' must be a text")
-        expected = data.get("ratios")
-        if not isinstance(expected, dict):
-            raise TableError(f"{path}: there is no table [ratios]")
-        for name in expected.keys() - RATIOS.keys():
-            raise TableError(f"{path}: there is no ratio '{name}'; there are {', '.join(RATIOS)}")
-        for name in RATIOS:
-            if name not in expected:
-                raise TableError(f"{path}: the ratio '{name}' is missing")
-            if not is_ratio(expected[name]):
-                raise TableError(f"{path}: the ratio '{name}' must be a number above 0, not {expected[name]!r}")
-        return cls(data["build"], data["machine"], expected)
+        if not isinstance(data.get("build"), str):
+            raise TableError(f"{path}: 'build' must be a text")
+        if not isinstance(data.get("machine"), list) or not data["machine"]:
+            raise TableError(f"{path}: there is no table [[machine]]")
+        machines = [Machine.read(row, path) for row in data["machine"]]
+        names = [machine.processor for machine in machines]
+        for name in names:
+            if names.count(name) > 1:
+                raise TableError(f"{path}: there are two machines with the processor '{name}'")
+        return cls(data["build"], machines)
+
+    def find(self, processor):
+        """The machine with this processor, or None."""
+        return next((machine for machine in self.machines if machine.processor == processor), None)
+
+    def expected_on(self, processor):
+        """Those of the processor; for an unknown one, the largest ratio of any."""
+        known = self.find(processor)
+        return known.expected if known else {name: max(m.expected[name] for m in self.machines) for name in RATIOS}
+
+    def put(self, machine):
+        """In the place of the one with the same processor, or behind the others."""
+        known = self.find(machine.processor)
+        at = self.machines.index(known) if known else len(self.machines)
+        self.machines[at:at + 1] = [machine]
 
     def text(self):
-        lines = [HEAD, f'build = "{self.build}"', f'machine = "{self.machine}"', "", "[ratios]"]
-        for name, (_, _, meaning) in RATIOS.items():
-            lines += [f"# {meaning}", f"{name} = {self.expected[name]:.3g}"]
-        return "\n".join(lines) + "\n"
+        meanings = [f"# {name}: {meaning}" for name, (_, _, meaning) in RATIOS.items()]
+        rows = [line for machine in self.machines for line in machine.lines()]
+        return HEAD + "\n".join([*meanings, "", f"build = {json.dumps(self.build)}", *rows]) + "\n"
 
 
 def is_ratio(value):

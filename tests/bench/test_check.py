@@ -2,6 +2,7 @@
 """`./dev bench check`: the comparison with the table, and the check itself on this build."""
 import importlib.util
 import json
+import re
 
 import pytest
 from bench_fixtures import run_bench
@@ -16,15 +17,15 @@ def load(name):
     return module
 
 
-ratios = load("ratios")
+common, ratios = load("common"), load("ratios")
 TABLE = ROOT / "bench/ratios.toml"
 
 
 def table(path, **changes):
-    """A table in which every ratio is 10, but for the changes; None: not there."""
-    rows = {**{name: 10 for name in ratios.RATIOS}, **changes}
+    """A table of one processor, p, in which every ratio is 10, but for the changes; None: not there."""
+    rows = {"processor": '"p"', "system": '"s"', **{name: 10 for name in ratios.RATIOS}, **changes}
     lines = [f"{name} = {value}" for name, value in rows.items() if value is not None]
-    path.write_text('build = "b"\nmachine = "m"\n[ratios]\n' + "\n".join(lines) + "\n")
+    path.write_text('build = "b"\n[[machine]]\n' + "\n".join(lines) + "\n")
     return path
 
 
@@ -39,7 +40,7 @@ def samples_of(**ratio):
 
 
 def compare(path, **ratio):
-    return {one.name: one for one in ratios.compare(ratios.Table.read(path).expected, samples_of(**ratio))}
+    return {one.name: one for one in ratios.compare(ratios.Table.read(path).expected_on("p"), samples_of(**ratio))}
 
 
 def test_a_ratio_above_the_factor_fails(tmp_path):
@@ -80,6 +81,8 @@ def test_ratios_are_of_the_named_measurements():
     ({"scrub": "inf"}, "must be a number above 0"),
     ({"scrub": "true"}, "must be a number above 0, not True"),
     ({"scrub": "= 3"}, "line"),
+    ({"processor": None}, "'processor' of a machine must be a text"),
+    ({"system": 3}, "'system' of a machine must be a text"),
 ])
 def test_wrong_tables_are_refused(tmp_path, change, told):
     path = table(tmp_path / "t.toml", **change)
@@ -90,25 +93,55 @@ def test_wrong_tables_are_refused(tmp_path, change, told):
 
 @pytest.mark.parametrize("text, told", [
     ("", "'build' must be a text"),
-    ('build = "b"\n', "'machine' must be a text"),
-    ('build = "b"\nmachine = 3\n', "'machine' must be a text"),
-    ('build = "b"\nmachine = "m"\n', "there is no table [ratios]"),
-    ('build = "b"\nmachine = "m"\nratios = 3\n', "there is no table [ratios]"),
+    ("build = 3\n", "'build' must be a text"),
+    ('build = "b"\n', "there is no table [[machine]]"),
+    ('build = "b"\nmachine = "m"\n', "there is no table [[machine]]"),
+    ('build = "b"\nmachine = []\n', "there is no table [[machine]]"),
+    ('build = "b"\nmachine = [3]\n', "each 'machine' must be a table"),
 ])
 def test_tables_without_a_part_are_refused(tmp_path, text, told):
     (tmp_path / "t").write_text(text)
-    with pytest.raises(ratios.TableError, match=told.replace("[", r"\[")):
+    with pytest.raises(ratios.TableError, match=re.escape(told)):
         ratios.Table.read(tmp_path / "t")
     with pytest.raises(ratios.TableError, match="No such file"):
         ratios.Table.read(tmp_path / "nothing")
 
 
+def machine(processor, **changes):
+    return ratios.Machine(processor, "s", {**{name: 10.0 for name in ratios.RATIOS}, **changes})
+
+
+def test_each_processor_has_its_own_ratios():
+    made = ratios.Table("b", [machine("p", scrub=70.0), machine("q", guard=3.0)])
+    assert made.expected_on("p")["scrub"] == 70 and made.expected_on("q")["guard"] == 3
+    assert made.expected_on("q")["scrub"] == 10
+
+
+def test_an_unknown_processor_is_compared_with_the_largest_ratios():
+    made = ratios.Table("b", [machine("p", scrub=70.0), machine("q", guard=3.0, live_run=12.0)])
+    expected = made.expected_on("another")
+    assert (expected["scrub"], expected["guard"], expected["live_run"]) == (70, 10, 12) and made.find("another") is None
+
+
+def test_ratios_that_are_put_replace_those_of_the_same_processor():
+    made = ratios.Table("b", [machine("p"), machine("q")])
+    made.put(machine("p", scrub=2.0))
+    made.put(machine("r"))
+    assert [m.processor for m in made.machines] == ["p", "q", "r"] and made.expected_on("p")["scrub"] == 2
+
+
+def test_a_processor_that_is_there_twice_is_refused(tmp_path):
+    (tmp_path / "t").write_text(ratios.Table("b", [machine("p"), machine("p")]).text())
+    with pytest.raises(ratios.TableError, match="two machines with the processor 'p'"):
+        ratios.Table.read(tmp_path / "t")
+
+
 def test_a_table_reads_what_it_writes(tmp_path):
     expected = {name: 1.25 * (i + 1) for i, name in enumerate(ratios.RATIOS)}
-    (tmp_path / "t").write_text(ratios.Table("b", "m", expected).text())
+    (tmp_path / "t").write_text(ratios.Table("b", [ratios.Machine('a "p"', "s", expected), machine("q")]).text())
     read = ratios.Table.read(tmp_path / "t")
-    assert (read.build, read.machine) == ("b", "m")
-    assert read.expected == pytest.approx(expected, rel=0.005)
+    assert (read.build, [(m.processor, m.system) for m in read.machines]) == ("b", [('a "p"', "s"), ("q", "s")])
+    assert read.expected_on('a "p"') == pytest.approx(expected, rel=0.005)
 
 
 def test_the_committed_table_is_written_by_update():
@@ -121,12 +154,22 @@ def test_the_committed_table_is_written_by_update():
 
 @pytest.fixture
 def own_table(tmp_path):
-    """The committed table, with other ratios."""
+    """The committed table, with other ratios for every processor."""
     def make(**changes):
         read = ratios.Table.read(TABLE)
-        (tmp_path / "own.toml").write_text(ratios.Table(read.build, read.machine, {**read.expected, **changes}).text())
+        for each in read.machines:
+            each.expected.update(changes)
+        (tmp_path / "own.toml").write_text(read.text())
         return tmp_path / "own.toml"
     return make
+
+
+def known(path):
+    """The table, with ratios of this machine's processor."""
+    read = ratios.Table.read(path)
+    read.put(ratios.Machine(common.processor_facts()[1], "s", read.expected_on(common.processor_facts()[1])))
+    path.write_text(read.text())
+    return path
 
 
 @needs_root
@@ -140,9 +183,12 @@ def test_nothing_became_much_slower(tmp_path, run_bench):
         assert min(least) > 0 and report["ratios"][name]["least"] == pytest.approx(least[0] / least[1])
 
 
+SLOWER = {**{name: 1e6 for name in ratios.RATIOS}, "http_live_run": 1e-6}
+
+
 @needs_root
 def test_a_slower_ratio_ends_the_check_with_status_1(own_table, run_bench):
-    path = own_table(**{**{name: 1e6 for name in ratios.RATIOS}, "http_live_run": 1e-6})
+    path = known(own_table(**SLOWER))
     status, output = run_bench("check", "--rounds", "1", "--table", path)
     assert status == 1 and output.count("more rounds of: http_live_run\n") == 3, output
     assert "\nFAILED: http_live_run: expected " in output and output.count("FAILED") == 1
@@ -150,10 +196,24 @@ def test_a_slower_ratio_ends_the_check_with_status_1(own_table, run_bench):
 
 
 @needs_root
-def test_update_writes_a_table_that_can_be_read(tmp_path, run_bench):
-    status, output = run_bench("check", "--update", "--rounds", "1", "--table", tmp_path / "new.toml")
-    assert status == 0 and "new.toml: written" in output, output
-    assert ratios.Table.read(tmp_path / "new.toml").build == ratios.Table.read(TABLE).build
+def test_an_unknown_processor_is_noted_and_can_fail(tmp_path, run_bench):
+    (tmp_path / "other.toml").write_text(ratios.Table(ratios.Table.read(TABLE).build, [machine("p", **SLOWER)]).text())
+    status, output = run_bench("check", "--rounds", "1", "--table", tmp_path / "other.toml")
+    assert status == 1 and "\nFAILED: http_live_run: expected " in output, output
+    assert output.count("\nnote: ") == 1
+    assert f"has no ratios of this processor ({common.processor_facts()[1]})" in output
+
+
+@needs_root
+def test_update_writes_the_ratios_of_this_processor(own_table, tmp_path, run_bench):
+    for path, others in ((tmp_path / "new.toml", []), (own_table(scrub=3.0), ratios.Table.read(TABLE).machines)):
+        status, output = run_bench("check", "--update", "--rounds", "1", "--table", path)
+        assert status == 0 and f"{path.name}: written" in output, output
+        read, own = ratios.Table.read(path), common.processor_facts()[1]
+        assert read.build == ratios.Table.read(TABLE).build and read.find(own).expected["scrub"] != 3
+        for other in others:
+            if other.processor != own:
+                assert read.find(other.processor).expected == {**other.expected, "scrub": 3}
 
 
 @needs_root
