@@ -23,9 +23,9 @@ RATIOS = {
 }
 
 HEAD = f"""\
-# The ratios that `./dev bench check` expects, by processor. It fails when one is {FACTOR} times as large.
-# bench/README.md explains them. `./dev bench check --update` rewrites those of the processor that it runs on: do that
-# in the commit that changes a ratio for a good reason.
+# The ratios that `./dev bench check` expects, by processor: of the least times, and of the medians. It fails when both
+# are {FACTOR} times as large. bench/README.md explains them. `./dev bench check --update` rewrites those of the
+# processor that it runs on: do that in the commit that changes a ratio for a good reason.
 #
 """
 
@@ -35,7 +35,8 @@ class TableError(Exception):
 
 
 class Machine:
-    """What was measured on one machine. expected: by the names of RATIOS."""
+    """What was measured on one machine. expected: by the names of RATIOS, the ratio of the least times and that of
+    the medians."""
 
     def __init__(self, processor, system, expected):
         self.processor, self.system, self.expected = processor, system, expected
@@ -55,13 +56,17 @@ class Machine:
         for name in RATIOS:
             if name not in expected:
                 raise TableError(f"{where}: the ratio '{name}' is missing")
-            if not is_ratio(expected[name]):
-                raise TableError(f"{where}: the ratio '{name}' must be a number above 0, not {expected[name]!r}")
+            if not is_pair(expected[name]):
+                raise TableError(f"{where}: the ratio '{name}' must be two numbers above 0, not {expected[name]!r}")
         return cls(row["processor"], row["system"], expected)
 
     def lines(self):
         names = [f"processor = {json.dumps(self.processor)}", f"system = {json.dumps(self.system)}"]
-        return ["", "[[machine]]", *names, *(f"{name} = {self.expected[name]:.3g}" for name in RATIOS)]
+        return ["", "[[machine]]", *names, *map(self.line, RATIOS)]
+
+    def line(self, name):
+        least, median = self.expected[name]
+        return f"{name} = [{least:.3g}, {median:.3g}]"
 
 
 class Table:
@@ -97,7 +102,9 @@ class Table:
     def expected_on(self, processor):
         """Those of the processor; for an unknown one, the largest ratio of any."""
         known = self.find(processor)
-        return known.expected if known else {name: max(m.expected[name] for m in self.machines) for name in RATIOS}
+        if known:
+            return known.expected
+        return {name: [max(pair) for pair in zip(*(m.expected[name] for m in self.machines))] for name in RATIOS}
 
     def put(self, machine):
         """In the place of the one with the same processor, or behind the others."""
@@ -115,21 +122,25 @@ def is_ratio(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
+def is_pair(value):
+    return isinstance(value, list) and len(value) == 2 and all(map(is_ratio, value))
+
+
 class Comparison:
-    """One measured ratio beside the expected one. It was measured twice: as the ratio of the least values and as that
-    of the medians. Other processes make one of them too large: the former where a measurement takes milliseconds and is
-    never undisturbed for that time, the latter where it takes microseconds. A change of the code makes both larger."""
+    """One measured ratio beside the expected one, both for the least times and for the medians. Other processes make
+    one of the two too large: the former where a measurement takes milliseconds and is never undisturbed for that time,
+    the latter where it takes microseconds. A change of the code makes both larger."""
 
     def __init__(self, name, expected, least, median):
-        self.name, self.expected, self.least, self.median = name, expected, least, median
+        self.name, self.expected, self.measured = name, expected, [least, median]
 
     @property
-    def measured(self):
-        return min(self.least, self.median)
+    def factors(self):
+        return [measured / expected for measured, expected in zip(self.measured, self.expected)]
 
     @property
     def factor(self):
-        return self.measured / self.expected
+        return min(self.factors)
 
     @property
     def failed(self):
@@ -137,11 +148,13 @@ class Comparison:
 
     @property
     def is_faster(self):
-        return max(self.least, self.median) / self.expected <= 1 / FACTOR
+        return max(self.factors) <= 1 / FACTOR
 
     def message(self):
         """A line about it; None: it is as expected."""
-        told = f"{self.name}: expected {self.expected:.3g}, measured {self.measured:.3g}, factor {self.factor:.2f}"
+        at = self.factors.index(max(self.factors) if self.is_faster else self.factor)
+        told = (f"{self.name}: expected {self.expected[at]:.3g}, measured {self.measured[at]:.3g}, "
+                f"factor {self.factors[at]:.2f}")
         if self.failed:
             return f"FAILED: {told}: {RATIOS[self.name][2]}"
         if self.is_faster:
@@ -149,11 +162,12 @@ class Comparison:
         return None
 
 
-def ratios_of(samples, reduce):
-    """The ratios, from the samples of each measurement; reduce: min or statistics.median."""
-    return {name: reduce(samples[above]) / reduce(samples[below]) for name, (above, below, _) in RATIOS.items()}
+def ratios_of(samples):
+    """From the samples of each measurement: the ratio of the least ones, and that of the medians."""
+    def of(reduce, above, below):
+        return reduce(samples[above]) / reduce(samples[below])
+    return {name: [of(min, *row[:2]), of(statistics.median, *row[:2])] for name, row in RATIOS.items()}
 
 
 def compare(expected, samples):
-    least, median = ratios_of(samples, min), ratios_of(samples, statistics.median)
-    return [Comparison(name, expected[name], least[name], median[name]) for name in RATIOS]
+    return [Comparison(name, expected[name], *pair) for name, pair in ratios_of(samples).items()]

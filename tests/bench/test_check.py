@@ -23,7 +23,7 @@ TABLE = ROOT / "bench/ratios.toml"
 
 def table(path, **changes):
     """A table of one processor, p, in which every ratio is 10, but for the changes; None: not there."""
-    rows = {"processor": '"p"', "system": '"s"', **{name: 10 for name in ratios.RATIOS}, **changes}
+    rows = {"processor": '"p"', "system": '"s"', **{name: "[10, 10]" for name in ratios.RATIOS}, **changes}
     lines = [f"{name} = {value}" for name, value in rows.items() if value is not None]
     path.write_text('build = "b"\n[[machine]]\n' + "\n".join(lines) + "\n")
     return path
@@ -58,6 +58,14 @@ def test_noise_in_one_of_both_statistics_does_not_fail(tmp_path):
     assert [name for name, one in found.items() if one.is_faster] == ["cold_run"]
 
 
+def test_each_statistic_has_its_own_expected_value(tmp_path):
+    path = table(tmp_path / "t", guard="[10, 8]")
+    assert not compare(path, guard=(17, 10))["guard"].failed
+    assert compare(path, guard=(10, 8))["guard"].message() is None
+    found = compare(path, guard=(17, 13))["guard"]
+    assert found.failed and found.message().startswith("FAILED: guard: expected 8, measured 13, "), found.message()
+
+
 def test_a_ratio_far_below_is_a_note(tmp_path):
     found = compare(table(tmp_path / "t"), live_run=6, guard=7)
     assert found["live_run"].message().startswith("note: live_run: expected 10, measured 6, factor 0.60: ")
@@ -67,19 +75,23 @@ def test_a_ratio_far_below_is_a_note(tmp_path):
 
 def test_ratios_are_of_the_named_measurements():
     samples = {name: [1, 1] for row in ratios.RATIOS.values() for name in row[:2]}
-    assert set(ratios.ratios_of(samples, min).values()) == {1}
-    assert ratios.ratios_of({**samples, "live": [6, 9], "pair": [5, 2]}, min)["live_run"] == 3
+    assert all(pair == [1, 1] for pair in ratios.ratios_of(samples).values())
+    assert ratios.ratios_of({**samples, "live": [6, 9, 15], "pair": [3, 2, 4]})["live_run"] == [3, 3]
+    assert ratios.ratios_of({**samples, "live": [6, 9, 15], "pair": [6, 2, 6]})["live_run"] == [3, 1.5]
 
 
 @pytest.mark.parametrize("change, told", [
     ({"scrub": None}, "the ratio 'scrub' is missing"),
-    ({"scrubs": 3}, "there is no ratio 'scrubs'"),
-    ({"scrub": '"fast"'}, "the ratio 'scrub' must be a number above 0, not 'fast'"),
-    ({"scrub": 0}, "the ratio 'scrub' must be a number above 0, not 0"),
-    ({"scrub": -1.5}, "must be a number above 0"),
-    ({"scrub": "nan"}, "must be a number above 0"),
-    ({"scrub": "inf"}, "must be a number above 0"),
-    ({"scrub": "true"}, "must be a number above 0, not True"),
+    ({"scrubs": [3, 3]}, "there is no ratio 'scrubs'"),
+    ({"scrub": '["fast", 1]'}, "the ratio 'scrub' must be two numbers above 0, not ['fast', 1]"),
+    ({"scrub": 3}, "the ratio 'scrub' must be two numbers above 0, not 3"),
+    ({"scrub": [3]}, "must be two numbers above 0, not [3]"),
+    ({"scrub": [3, 3, 3]}, "must be two numbers above 0"),
+    ({"scrub": [0, 1]}, "must be two numbers above 0, not [0, 1]"),
+    ({"scrub": [1, -1.5]}, "must be two numbers above 0"),
+    ({"scrub": "[1, nan]"}, "must be two numbers above 0"),
+    ({"scrub": "[inf, 1]"}, "must be two numbers above 0"),
+    ({"scrub": "[1, true]"}, "must be two numbers above 0, not [1, True]"),
     ({"scrub": "= 3"}, "line"),
     ({"processor": None}, "'processor' of a machine must be a text"),
     ({"system": 3}, "'system' of a machine must be a text"),
@@ -108,26 +120,30 @@ def test_tables_without_a_part_are_refused(tmp_path, text, told):
 
 
 def machine(processor, **changes):
-    return ratios.Machine(processor, "s", {**{name: 10.0 for name in ratios.RATIOS}, **changes})
+    rows = {**{name: 10.0 for name in ratios.RATIOS}, **changes}
+    return ratios.Machine(processor, "s", {name: [value, value + 1] for name, value in rows.items()})
 
 
 def test_each_processor_has_its_own_ratios():
     made = ratios.Table("b", [machine("p", scrub=70.0), machine("q", guard=3.0)])
-    assert made.expected_on("p")["scrub"] == 70 and made.expected_on("q")["guard"] == 3
-    assert made.expected_on("q")["scrub"] == 10
+    assert made.expected_on("p")["scrub"] == [70, 71] and made.expected_on("q")["guard"] == [3, 4]
+    assert made.expected_on("q")["scrub"] == [10, 11]
 
 
 def test_an_unknown_processor_is_compared_with_the_largest_ratios():
     made = ratios.Table("b", [machine("p", scrub=70.0), machine("q", guard=3.0, live_run=12.0)])
+    made.machines[1].expected["cold_run"] = [9, 30]
     expected = made.expected_on("another")
-    assert (expected["scrub"], expected["guard"], expected["live_run"]) == (70, 10, 12) and made.find("another") is None
+    assert [expected[name] for name in ("scrub", "guard", "live_run", "cold_run")] == [
+        [70, 71], [10, 11], [12, 13], [10, 30]]
+    assert made.find("another") is None
 
 
 def test_ratios_that_are_put_replace_those_of_the_same_processor():
     made = ratios.Table("b", [machine("p"), machine("q")])
     made.put(machine("p", scrub=2.0))
     made.put(machine("r"))
-    assert [m.processor for m in made.machines] == ["p", "q", "r"] and made.expected_on("p")["scrub"] == 2
+    assert [m.processor for m in made.machines] == ["p", "q", "r"] and made.expected_on("p")["scrub"] == [2, 3]
 
 
 def test_a_processor_that_is_there_twice_is_refused(tmp_path):
@@ -137,11 +153,12 @@ def test_a_processor_that_is_there_twice_is_refused(tmp_path):
 
 
 def test_a_table_reads_what_it_writes(tmp_path):
-    expected = {name: 1.25 * (i + 1) for i, name in enumerate(ratios.RATIOS)}
+    expected = {name: [1.25 * (i + 1), 2.5 * (i + 1)] for i, name in enumerate(ratios.RATIOS)}
     (tmp_path / "t").write_text(ratios.Table("b", [ratios.Machine('a "p"', "s", expected), machine("q")]).text())
     read = ratios.Table.read(tmp_path / "t")
     assert (read.build, [(m.processor, m.system) for m in read.machines]) == ("b", [('a "p"', "s"), ("q", "s")])
-    assert read.expected_on('a "p"') == pytest.approx(expected, rel=0.005)
+    for name, pair in read.expected_on('a "p"').items():
+        assert pair == pytest.approx(expected[name], rel=0.005)
 
 
 def test_the_committed_table_is_written_by_update():
@@ -158,7 +175,7 @@ def own_table(tmp_path):
     def make(**changes):
         read = ratios.Table.read(TABLE)
         for each in read.machines:
-            each.expected.update(changes)
+            each.expected.update({name: [value, value] for name, value in changes.items()})
         (tmp_path / "own.toml").write_text(read.text())
         return tmp_path / "own.toml"
     return make
@@ -180,7 +197,7 @@ def test_nothing_became_much_slower(tmp_path, run_bench):
     assert set(report["ratios"]) == set(ratios.RATIOS)
     for name, (above, below, _) in ratios.RATIOS.items():
         least = min(report["samples"][above]), min(report["samples"][below])
-        assert min(least) > 0 and report["ratios"][name]["least"] == pytest.approx(least[0] / least[1])
+        assert min(least) > 0 and report["ratios"][name]["measured"][0] == pytest.approx(least[0] / least[1])
 
 
 SLOWER = {**{name: 1e6 for name in ratios.RATIOS}, "http_live_run": 1e-6}
@@ -210,10 +227,10 @@ def test_update_writes_the_ratios_of_this_processor(own_table, tmp_path, run_ben
         status, output = run_bench("check", "--update", "--rounds", "1", "--table", path)
         assert status == 0 and f"{path.name}: written" in output, output
         read, own = ratios.Table.read(path), common.processor_facts()[1]
-        assert read.build == ratios.Table.read(TABLE).build and read.find(own).expected["scrub"] != 3
+        assert read.build == ratios.Table.read(TABLE).build and read.find(own).expected["scrub"] != [3, 3]
         for other in others:
             if other.processor != own:
-                assert read.find(other.processor).expected == {**other.expected, "scrub": 3}
+                assert read.find(other.processor).expected == {**other.expected, "scrub": [3, 3]}
 
 
 @needs_root
