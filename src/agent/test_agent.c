@@ -73,7 +73,7 @@ static void test_once(void **state)
 static void test_code_and_compiler(void **state)
 {
         struct peer *a = *state;
-        char dir[] = "/tmp/glovebox-agent-XXXXXX", path[96], sub[64];
+        char dir[] = "/tmp/glovebox-test-agent-XXXXXX", path[96], sub[64];
         struct stat st;
 
         assert_non_null(mkdtemp(dir));

@@ -27,7 +27,7 @@
 
 #define WAIT_USEC 20000000ULL /* for what comes in milliseconds: a host may be busy */
 
-static char directory[] = "/tmp/glovebox-client-XXXXXX";
+static char directory[] = "/tmp/glovebox-test-client-XXXXXX";
 
 static struct buffer rules_saying(const char *word)
 {

@@ -146,7 +146,7 @@ static void ask(unsigned what)
 
 /* ---- the server ---- */
 
-static char root[] = "/tmp/glovebox-fuzz-XXXXXX";
+static char root[] = "/tmp/glovebox-test-fuzz-XXXXXX";
 static struct files workspace = {.root_fd = -1};
 
 static void empty_workspace(void)

@@ -398,7 +398,7 @@ static void test_unknown_amounts(void **state)
 /* A workspace on the host is measured by us, and it is the session's: it stays full until something is removed. */
 static void test_host_workspace(void **state)
 {
-        char dir[] = "/tmp/glovebox-workspace-XXXXXX", code[64];
+        char dir[] = "/tmp/glovebox-test-workspace-XXXXXX", code[64];
         struct session *other = NULL;
         gb_error err = {0};
 

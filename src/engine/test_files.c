@@ -39,8 +39,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static int set_up(void **state)
 {
-        strcpy(root, "/tmp/glovebox-files-XXXXXX");
-        strcpy(outside, "/tmp/glovebox-outside-XXXXXX");
+        strcpy(root, "/tmp/glovebox-test-files-XXXXXX");
+        strcpy(outside, "/tmp/glovebox-test-outside-XXXXXX");
         if (!mkdtemp(root) || !mkdtemp(outside))
                 return -1;
         files = (struct files){open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), geteuid(), getegid()};

@@ -32,7 +32,7 @@ static struct files files, local; /* by the server; by the directory */
 
 static int set_up(void **state)
 {
-        strcpy(root, "/tmp/glovebox-remote-XXXXXX");
+        strcpy(root, "/tmp/glovebox-test-remote-XXXXXX");
         if (!mkdtemp(root))
                 return -1;
         local = files = (struct files){.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .uid = geteuid(), .gid = getegid()};

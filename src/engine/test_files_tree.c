@@ -33,7 +33,7 @@ static int set_up(void **state)
         /* In memory where that is possible: tens of thousands of directories are made. */
         strcpy(base, "/dev/shm/glovebox-tree-XXXXXX");
         if (!mkdtemp(base)) {
-                strcpy(base, "/tmp/glovebox-tree-XXXXXX");
+                strcpy(base, "/tmp/glovebox-test-tree-XXXXXX");
                 if (!mkdtemp(base))
                         return -1;
         }

@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static char directory[] = "/tmp/glovebox-network-XXXXXX";
+static char directory[] = "/tmp/glovebox-test-network-XXXXXX";
 
 static int no_listener(struct backend_session *session, gb_error *err)
 {

@@ -23,6 +23,7 @@ parts = importlib.util.module_from_spec(spec)
 sys.modules["parts"] = parts
 spec.loader.exec_module(parts)
 parts.LOGS = parts.pathlib.Path({logs!r})
+parts.isolation.SHARED_PLACES = ({shared!r},)
 Program, Pytest, GCC = parts.Program, parts.Pytest, ()
 def sh(name, script, **options):
     return Program(name, argv=("sh", "-c", script), **options)
@@ -43,7 +44,8 @@ class Tool:
     """tools/test.py with a table of the test's own."""
 
     def __init__(self, directory):
-        self.directory, self.times = directory, directory / "times"
+        self.directory, self.times, self.shared = directory, directory / "times", directory / "shared"
+        self.shared.mkdir()
 
     def command(self, table, *arguments):
         script = self.directory / "run.py"
@@ -51,6 +53,7 @@ class Tool:
             "tests": str(ROOT / "tests"),
             "tool": str(ROOT / "tools/test.py"),
             "logs": str(self.directory / "logs"),
+            "shared": str(self.shared),  # not /tmp: other parts of the tests have their files there meanwhile
             "table": table,
         }
         script.write_text(WORK.format(**fill))
@@ -199,6 +202,13 @@ def test_skips(tool, reason, ci, last):
     body = f"import pytest\n@pytest.mark.skip(reason={reason!r})\ndef test_a(): pass\ndef test_b(): pass\n"
     _, out = tool.run(pytest_part(tool, "skips", body), CI=ci)
     assert out.endswith(f"{last}\n"), out
+
+
+@pytest.mark.parametrize("name, last", [("glovebox-left", "1 passed, 1 failed, 0 skipped"), ("glovebox-test-left", "1 passed, 0 failed, 0 skipped")])
+def test_what_stays_in_a_shared_place_is_a_failure(tool, name, last):
+    (tool.shared / "glovebox-before").touch()
+    _, out = tool.run(f"[sh('leaves', 'touch {tool.shared}/{name}')]")
+    assert out.endswith(f"{last}\n") and (f"['{tool.shared}/{name}']" in out) == (name == "glovebox-left"), out
 
 
 def test_no_test_is_a_failure(tool):
