@@ -195,10 +195,14 @@ typedef struct gb_context_run_options {
         void (*result)(void *data, int is_main, const gb_part *parts, size_t n_parts, uint64_t t_usec);
         void (*error)(void *data, const char *name, const char *value, const char *traceback, uint64_t t_usec);
         void *data;
+
+        /* Not 0: the interpreter ends after the code, as a program does: threads are waited for, exit functions are
+         * called, and gb_result_exit_code() is its exit status. Its state is lost. */
+        int last;
 } gb_context_run_options;
 
 #define GB_CONTEXT_RUN_OPTIONS_INIT \
-        { sizeof(struct gb_context_run_options), 0, GB_CODE_IS_TEXT, -1, -1, 0, 0, 0, 0, 0 }
+        { sizeof(struct gb_context_run_options), 0, GB_CODE_IS_TEXT, -1, -1, 0, 0, 0, 0, 0, 0 }
 
 /* Runs code in the context to its end. As gb_run(): 0 and a result for everything that happened to the code. When an
  * earlier run has lost the interpreter, a new one is started first; gb_result_state_restarted() tells. */

@@ -177,12 +177,12 @@ static void add_out(struct channel *c, char kind, char *header, const char *byte
                 c->out[c->n_out++] = (struct iovec){(void *)bytes, size};
 }
 
-void channel_set_code(struct channel *c, const char *code, size_t size, const struct buffer *input, int stdin_fd)
+void channel_set_code(struct channel *c, const char *code, size_t size, bool last, const struct buffer *input, int stdin_fd)
 {
         c->n_out = 0;
         if (input && input->size > 0)
                 add_out(c, 'I', c->headers[0], input->data, input->size);
-        add_out(c, 'E', c->headers[1], code, size);
+        add_out(c, last ? 'L' : 'E', c->headers[1], code, size);
         c->stdin_fd = stdin_fd;
         c->stage = CHANNEL_SENDING;
 }

@@ -55,8 +55,8 @@ int channel_greet_script(struct channel *c, int fd, const struct language *langu
 /* A new run. Takes what came since the last one, which nobody waits for. */
 void channel_begin(struct channel *c, const struct claims *claims);
 /* In CHANNEL_INPUT: the code of the run, and its standard input as bytes, as a descriptor, or not at all (-1, and
- * no bytes). All borrowed until CHANNEL_RUNNING. */
-void channel_set_code(struct channel *c, const char *code, size_t size, const struct buffer *input, int stdin_fd);
+ * no bytes). All borrowed until CHANNEL_RUNNING. last: the interpreter ends after it, as a program does. */
+void channel_set_code(struct channel *c, const char *code, size_t size, bool last, const struct buffer *input, int stdin_fd);
 
 bool channel_has_to_send(const struct channel *c);
 /* Sends what there is room for. 0, or a negative errno: the other end is closed. */

@@ -2,6 +2,7 @@
 #include "engine/claims.h"
 
 #include "base/fd.h"
+#include "base/parse.h"
 #include "engine/outlet.h"
 
 #include <stdio.h>
@@ -127,6 +128,22 @@ static bool is_text(const struct frame_part *part, const char *text)
         return part && part->size == strlen(text) && memcmp(part->bytes, text, part->size) == 0;
 }
 
+/* "0" to "255". */
+static bool read_exit(const struct frame_part *part, struct ending *ret)
+{
+        char text[4];
+        uint64_t status;
+
+        if (part->size == 0 || part->size >= sizeof(text))
+                return false;
+        memcpy(text, part->bytes, part->size);
+        text[part->size] = '\0';
+        if (parse_count(text, &status) < 0 || status > UINT8_MAX)
+                return false;
+        *ret = ENDING_OF_EXIT((uint32_t)status);
+        return true;
+}
+
 static const char *take_done(struct claims *c, const struct frame *frame)
 {
         struct frame_part parts[FRAME_PARTS_MAX];
@@ -134,11 +151,13 @@ static const char *take_done(struct claims *c, const struct frame *frame)
 
         if (frame_read_parts(frame, parts, FRAME_PARTS_MAX, &n) < 0)
                 return MALFORMED;
-        const struct frame_part *status = find_part(parts, n, "status");
+        const struct frame_part *status = find_part(parts, n, "status"), *code = find_part(parts, n, "exit");
         bool ok = is_text(status, "ok");
         /* An interrupt that we did not send is an exception like any other. */
         if (!ok && !is_text(status, "error") && !is_text(status, "interrupted"))
                 return "an end without a status";
+        if (code && !read_exit(code, &c->result->facts.claimed_ending))
+                return "an end with an exit status that no process can have";
         c->done = true;
         c->result->facts.claimed = true;
         c->result->facts.claimed_error = !ok;

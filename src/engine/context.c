@@ -330,7 +330,7 @@ int context_run(struct context *c, const struct context_request *q, struct resul
         _cleanup_result_ struct result *result = result_new(c->session->policy, c->language, c->session->backend->name, q->keep_output);
         struct exec x = {
                 .session = c->session, .language = c->language, .io = &c->io, .channel = &c->channel, .chunk = &c->chunk,
-                .interrupt_fd = c->interrupt_fd, .cancel_fd = q->cancel_fd, .code = q->code, .code_size = q->code_size, .result = result,
+                .interrupt_fd = c->interrupt_fd, .cancel_fd = q->cancel_fd, .code = q->code, .code_size = q->code_size, .last = q->last, .result = result,
                 .stdin_fd = q->stdin_fd >= 0 && pump_may_read(q->stdin_fd) ? q->stdin_fd : -1, .callbacks = &q->callbacks,
                 .keep_output = q->keep_output, .ours = q->ours, .asked_usec = asked_usec, .timeout_usec = q->timeout_usec, .pump = PUMP_INIT, .pump_child = -1,
         };

@@ -24,6 +24,7 @@ struct context_request {
         bool keep_output; /* the result holds stdout and stderr, capped by output_limit */
         bool ours;        /* the code is no caller's, but a question of our own: the guard does not look at it, it does not count, and it starts no interpreter
                            * (GB_E_LOST when there is none) */
+        bool last;        /* the interpreter ends after the code, as a program does: its exit status is the run's */
         uint64_t timeout_usec; /* up to the policy's timeout_max; 0: the policy's */
         struct session_callbacks callbacks;
 };

@@ -280,7 +280,7 @@ static void send_code(struct exec *x)
                 x->over = true;
                 return;
         }
-        channel_set_code(c, x->code, x->code_size, &x->input, x->pump_child);
+        channel_set_code(c, x->code, x->code_size, x->last, &x->input, x->pump_child);
         send_some(x);
 }
 

@@ -24,6 +24,7 @@ struct exec {
         int stdin_fd; /* of the caller; -1: empty */
         const char *code;
         size_t code_size;
+        bool last; /* the interpreter ends after the code, as a program does */
         const struct session_callbacks *callbacks;
         bool keep_output;
         struct result *result;

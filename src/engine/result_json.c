@@ -248,10 +248,9 @@ static json_t *notes_to_json(const struct result *result, const struct policy *p
 static int set_end(json_t *o, const struct run_facts *f)
 {
         char name[SIGNAL_NAME_MAX];
-        int signal = ending_signal(&f->ending), r = 0;
+        int signal = ending_signal(&f->ending), code, r = 0;
 
-        r |= json_object_set_new(o, "exit_code",
-                                 ending_is_exit(&f->ending) ? json_integer(f->ending.value) : json_null());
+        r |= json_object_set_new(o, "exit_code", verdict_exit_code(f, &code) ? json_integer(code) : json_null());
         r |= json_object_set_new(o, "signal", signal > 0 ? json_string(signal_name(signal, name)) : json_null());
         r |= json_object_set_new(o, "phase", json_string(f->compiling ? "compile" : "run"));
         return r;

@@ -108,6 +108,10 @@ static const struct verdict_case cases[] = {
         /* Claims of an interpreter that lives. */
         {"claims to be done", {CLAIM(false)}, VERDICT_OK, 0, "The code ended well."},
         {"claims an error", {CLAIM(true)}, VERDICT_ERROR, 1, "The code failed: the error"},
+        {"claims to have exited", {CLAIM(true), .claimed_ending = ENDING_OF_EXIT(3), .error_name = "SystemExit"}, VERDICT_ERROR, 3, "exited with status 3."},
+        {"claims to have exited well", {CLAIM(false), .claimed_ending = ENDING_OF_EXIT(0)}, VERDICT_OK, 0, "ended well"},
+        {"claims a status, and ends with another", {CLAIM(true), .claimed_ending = ENDING_OF_EXIT(3), .ending = ENDING_OF_EXIT(4)}, VERDICT_ERROR, 4, "status 4"},
+        {"claims a status, over a limit", {CLAIM(true), .claimed_ending = ENDING_OF_EXIT(3), ALL_HITS, .memory_peak_bytes = 512 * MIB}, VERDICT_MEMORY, 118, "memory limit"},
         {"claims an error by name", {CLAIM(true), .error_name = "numpy.linalg.LinAlgError"}, VERDICT_ERROR, 1, "failed with numpy.linalg.LinAlgError: "},
         {"a name that is none", {CLAIM(true), .error_name = "Stopped by the memory limit"}, VERDICT_ERROR, 1, "The code failed: the error"},
         {"an empty name", {CLAIM(true), .error_name = ""}, VERDICT_ERROR, 1, "The code failed: the error"},

@@ -51,6 +51,16 @@ const char *verdict_name(enum verdict_kind kind)
         return (size_t)kind < ARRAY_SIZE(rows) ? rows[kind].name : "unknown";
 }
 
+bool verdict_exit_code(const struct run_facts *facts, int *ret_code)
+{
+        const struct ending *e = ending_is_seen(&facts->ending) ? &facts->ending : &facts->claimed_ending;
+
+        if (!ending_is_exit(e))
+                return false;
+        *ret_code = (int)e->value;
+        return true;
+}
+
 int verdict_exit_status(const struct verdict *v, const struct run_facts *facts)
 {
         int status = (size_t)v->kind < ARRAY_SIZE(rows) ? rows[v->kind].exit_status : rows[VERDICT_LOST].exit_status;
@@ -59,9 +69,9 @@ int verdict_exit_status(const struct verdict *v, const struct run_facts *facts)
                 return status;
         if (ending_signal(&facts->ending) > 0)
                 return 128 + ending_signal(&facts->ending);
-        if (!ending_is_exit(&facts->ending))
-                return v->kind == VERDICT_OK ? 0 : 1; /* a run in a context has no status of its own */
-        return (int)facts->ending.value;
+        if (!verdict_exit_code(facts, &status))
+                return v->kind == VERDICT_OK ? 0 : 1; /* an exception in a context has no status */
+        return status;
 }
 
 const char *signal_name(int signal, char *ret)
@@ -341,6 +351,8 @@ static void tell_claimed_error(const struct run_facts *f, struct verdict *v)
                 say(v, "The interpreter was ended and its variables are lost, because the code misused the descriptor of its control "
                        "channel (%s): close or use only descriptors that the code has opened itself.",
                     f->broken_rule ? f->broken_rule : "it broke a rule");
+        else if (ending_is_exit(&f->claimed_ending))
+                say(v, "The code exited with status %d.", (int)f->claimed_ending.value);
         else if (is_plain_name(f->error_name))
                 say(v, "The code failed with %s: the error says what and where.", f->error_name);
         else

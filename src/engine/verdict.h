@@ -68,6 +68,7 @@ struct run_facts {
         bool channel_broken; /* we ended the interpreter, because it broke the rules of its control channel */
         bool claimed;        /* the interpreter lives and says that the run is over; not a fact of the kernel */
         bool claimed_error;  /* and that the code failed */
+        struct ending claimed_ending; /* and that the code exited with this status, as by sys.exit(); not seen: it did not */
 
         /* For the message only; not from the kernel. */
         uint64_t memory_min_bytes; /* what the language needs to start; 0: not known */
@@ -95,6 +96,8 @@ const char *verdict_name(enum verdict_kind kind);
 /* About a full place that the verdict is not about; ret holds at least FULL_PLACE_MAX bytes. Returns ret. */
 #define FULL_PLACE_MAX 256
 const char *verdict_full_place(const struct run_facts *facts, const struct policy *policy, char *ret);
+/* The status of the program, or the one that the code of a context claims; false: there is none. */
+bool verdict_exit_code(const struct run_facts *facts, int *ret_code);
 /* The exit status of the command for this end. */
 int verdict_exit_status(const struct verdict *v, const struct run_facts *facts);
 

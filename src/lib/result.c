@@ -44,9 +44,9 @@ const char *gb_result_message(const gb_result *result)
 
 int gb_result_exit_code(const gb_result *result)
 {
-        const struct ending *e = &result->result->facts.ending;
+        int code;
 
-        return ending_is_exit(e) ? (int)e->value : -1;
+        return verdict_exit_code(&result->result->facts, &code) ? code : -1;
 }
 
 int gb_result_signal(const gb_result *result)

@@ -266,7 +266,7 @@ int gb_context_run(gb_context *context, const gb_context_run_options *options, g
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "gb_context_run: out of memory");
         const struct context_request request = {
                 .code = o.code, .code_size = o.code_size, .stdin_fd = o.stdin_fd, .cancel_fd = o.cancel_fd, .keep_output = true,
-                .callbacks = {on_started, on_output, on_result, on_error, &o},
+                .last = o.last != 0, .callbacks = {on_started, on_output, on_result, on_error, &o},
         };
         r = context_run(engine_context(context), &request, &result->result, err);
         if (r < 0)

@@ -434,7 +434,7 @@ static int run_in_context(struct run_job *job, struct result **ret, gb_error *er
         const struct run_order *o = &job->order;
         struct context_request request = {
                 .code = o->code, .code_size = o->code_size, .stdin_fd = o->interactive ? job->input_fd : o->stdin_fd,
-                .cancel_fd = job->run->cancel_fd, .keep_output = job->keep_result, .timeout_usec = o->timeout_usec,
+                .cancel_fd = job->run->cancel_fd, .keep_output = job->keep_result, .last = o->last, .timeout_usec = o->timeout_usec,
                 .callbacks = {on_started, on_output, on_result, on_error, job},
         };
 

@@ -15,7 +15,7 @@ struct run_order {
         size_t code_size;
         char **args;   /* NULL: none; the array is ours */
         int stdin_fd;  /* -1: empty */
-        bool interactive, detach, cancel_on_disconnect;
+        bool interactive, detach, cancel_on_disconnect, last;
         uint64_t timeout_usec; /* 0: the policy's */
 
         /* A run in a box of its own */

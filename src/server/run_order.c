@@ -19,7 +19,7 @@ static const char *const names_alone[] = {
         "code", "language", "name", "args", "stdin", "interactive", "timeout", "detach", "on_disconnect", "policy", "secrets", "template", "files", "workspace", NULL,
 };
 static const char *const names_in_session[] = {
-        "code", "language", "context", "name", "args", "stdin", "interactive", "timeout", "detach", "on_disconnect", NULL,
+        "code", "language", "context", "last", "name", "args", "stdin", "interactive", "timeout", "detach", "on_disconnect", NULL,
 };
 
 static int read_code(struct fields *f, struct run_order *o, gb_error *err)
@@ -134,6 +134,9 @@ static int read_context(struct fields *f, struct run_order *o, gb_error *err)
 {
         const json_t *value = json_object_get(f->object, "context");
 
+        int r = fields_bool(f, "last", &o->last, err);
+        if (r < 0)
+                return r;
         if (value && !json_is_null(value))
                 return fields_text(f, "context", &o->context, NULL, err);
         /* A language without contexts runs each piece of code by itself; what it is told otherwise is refused. */

@@ -30,6 +30,23 @@ def test_statuses(code, status, said):
     assert answer["returncode"] == status and said in answer["stderr"], answer
 
 
+@pytest.mark.parametrize("code", [
+    "import sys; sys.exit('a message')", "import sys; sys.exit(2)", "import sys; sys.exit('2')", "import sys; sys.exit(300)", "import sys; sys.exit((1, 2))",
+    "raise SystemExit", "import atexit; atexit.register(print, 'at exit'); print('first')", "f = open('/tmp/f', 'w'); f.write('x' * 9); print(7)",
+    "import threading, time\ndef f():\n    time.sleep(0.3); print('late')\nthreading.Thread(target=f).start(); print('first')",
+    "import threading, time, sys\ndef f():\n    time.sleep(0.3); print('late')\nthreading.Thread(target=f).start(); sys.exit(4)",
+    "import threading, time\ndef f():\n    time.sleep(30); print('late')\nthreading.Thread(target=f, daemon=True).start(); print('first')"])
+def test_programs_end_as_in_python(code):
+    """What the bare interpreter of this host does with the same code."""
+    bare = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert execute_python(code) == {"stdout": bare.stdout, "stderr": bare.stderr, "returncode": bare.returncode}
+
+
+def test_a_thread_that_does_not_end_is_stopped():
+    answer = execute_python("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start(); print('first')", timeout=2)
+    assert (answer["stdout"], answer["returncode"]) == ("first\n", 124) and "time limit" in answer["stderr"], answer
+
+
 def test_a_plot_comes_as_a_picture():
     answer = execute_python("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
     assert base64.b64decode(answer["image_base64"]).startswith(b"\x89PNG\r\n"), answer

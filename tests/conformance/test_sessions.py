@@ -149,6 +149,39 @@ def test_an_interpreter_that_ends(shared):
     shared.server.delete(f"{shared.address}/contexts/{made}").expect(204)
 
 
+@pytest.mark.parametrize("language, code, status, out, err", [
+    ("python", "import sys; sys.exit(2)", 2, "", ""), ("python", "import sys; sys.exit('gone')", 1, "", "gone\n"), ("python", "import sys; sys.exit()", 0, "", ""),
+    ("bash", "echo a; (exit 7)", 7, "a\n", "")])
+def test_a_status_that_code_in_a_context_ends_with(shared, language, code, status, out, err):
+    """The interpreter lives on, so it is a claim."""
+    shared.run("kept=5", language=language)
+    result = shared.run(code, language=language)
+    assert (verdict(result), result["exit_code"], result["stdout"], result["stderr"], result["state"]["kept"]) == ("error" if status else "ok", status, out, err, True), told(result)
+    assert result["verdict"]["message"] == (f"The code exited with status {status}." if status else "The code ended well."), told(result)
+    assert shared.run("print(kept)" if language == "python" else "echo $kept", language=language)["stdout"] == "5\n"
+
+
+THREAD = "import threading, time, atexit\natexit.register(print, 'at exit')\ndef late():\n    time.sleep(0.2); print('late')\n" \
+         "threading.Thread(target=late).start()\nfile = open('/tmp/unflushed', 'w'); file.write('x')\n"
+
+
+@pytest.mark.parametrize("language, code, status, out", [
+    ("python", THREAD + "6 * 7", 0, "late\nat exit\n"), ("python", THREAD + "raise SystemExit(3)", 3, "late\nat exit\n"), ("python", THREAD + "1 / 0", 1, "late\nat exit\n"),
+    ("bash", "trap 'echo at exit' EXIT; echo a; (exit 7)", 7, "a\nat exit\n"), ("bash", "echo a", 0, "a\n")])
+def test_the_last_run_of_an_interpreter(shared, language, code, status, out):
+    """It ends as a program does, and its status is a fact."""
+    made = shared.server.post(f"{shared.address}/contexts", {"language": language}).expect(201).json["id"]
+    shared.run("before = 1", context=made)
+    result = shared.run(code, context=made, last=True)
+    assert (verdict(result), result["exit_code"], result["stdout"], result["state"]["kept"]) == ("error" if status else "ok", status, out, False), told(result)
+    if language == "python":
+        assert shared.run("print(open('/tmp/unflushed').read())")["stdout"] == "x\n"
+        assert [value["data"]["text/plain"] for value in result["results"]] == (["42"] if status == 0 else [])
+    again = shared.run("true" if language == "bash" else "'before' in dir()", context=made)
+    assert again["state"]["restarted"], told(again)
+    shared.server.delete(f"{shared.address}/contexts/{made}").expect(204)
+
+
 def test_output_comes_while_it_runs(shared):
     code = "import time\nfor i in range(4): print(i, flush=True); time.sleep(0.15)"
     with shared.server.post(f"{shared.address}/runs", {"code": code}, stream=True) as stream:

@@ -16,7 +16,7 @@ class Ended(Exception):
 
 class Run:
     def __init__(self):
-        self.frames, self.status, self.stdout, self.stderr = [], None, "", ""
+        self.frames, self.status, self.exit, self.stdout, self.stderr = [], None, None, "", ""
 
     def of(self, kind):
         return [parts for k, parts in self.frames if k == kind]
@@ -136,7 +136,7 @@ class Context:
             assert seq == self.seq, (kind, seq)
             parts = unpack(payload)
             if kind == "D":
-                run.status = dict(parts)["status"].decode()
+                run.status, run.exit = dict(parts)["status"].decode(), dict(parts).get("exit")
             else:
                 run.frames.append((kind, parts))
         run.stdout, run.stderr = (self.output(read) for read, _ in self.pipes)

@@ -62,7 +62,7 @@ class Ended(Exception):
 
 class Run:
     def __init__(self):
-        self.frames, self.status, self.out, self.err = [], None, "", ""
+        self.frames, self.status, self.exit, self.out, self.err = [], None, None, "", ""
 
     def of(self, kind):
         return [dict(parts) for k, parts in self.frames if k == kind]
@@ -173,7 +173,7 @@ class Runner:
             assert seq == self.seq, (kind, seq, payload)
             parts = unpack(payload)
             if kind == "D":
-                run.status = dict(parts)["status"].decode()
+                run.status, run.exit = dict(parts)["status"].decode(), dict(parts).get("exit")
             else:
                 run.frames.append((kind, parts))
         run.out, run.err = self.drain(self.process.stdout), self.drain(self.process.stderr)

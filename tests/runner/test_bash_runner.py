@@ -59,7 +59,7 @@ def test_traps_of_the_user(context):
 
 def test_statuses(context):
     run = context.run("echo a; (exit 7)")
-    assert run.status == "error" and run.error == {"name": "ExitStatus", "value": "7", "traceback": ""}, run.explain()
+    assert run.status == "error" and run.error == {"name": "ExitStatus", "value": "7", "traceback": ""} and run.exit == b"7", run.explain()
     run = context.run("echo $?")
     assert (run.status, run.stdout, run.of("X")) == ("ok", "7\n", []), run.explain()
     run = context.run("true\n\nif fi\necho no")

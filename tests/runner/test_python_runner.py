@@ -342,10 +342,13 @@ def test_exception_groups(runner):
 
 def test_exits(runner):
     for code in ("exit()", "import sys; sys.exit(0)", "raise SystemExit", "quit()", "sys.exit(False)"):
-        assert runner.good(code).frames == []
-    for code, value in (("sys.exit(3)", "3"), ("exit('gone')", "gone"), ("sys.exit(True)", "True")):
+        run = runner.good(code)
+        assert run.frames == [] and run.exit == b"0", run
+    for code, value, status, said in (("sys.exit(3)", "3", b"3", ""), ("exit('gone')", "gone", b"1", "gone\n"), ("sys.exit(True)", "True", b"1", ""),
+                                      ("sys.exit(-1)", "-1", b"255", ""), ("sys.exit('3')", "3", b"1", "3\n"), ("sys.exit(1 << 70)", str(1 << 70), b"255", "")):
         run = runner.run(code)
-        assert run.status == "error" and run.error["name"] == "SystemExit" and run.error["value"] == value and run.err == ""
+        assert run.status == "error" and run.error == {"name": "SystemExit", "value": value, "traceback": ""} and run.err == said, run
+        assert run.exit == status, run
     assert runner.good("input()", stdin=b"still\n").value == "'still'"
 
 

@@ -22,7 +22,7 @@
 __gb_seq='' __gb_pending='' # the run's number; the same, as long as it can be interrupted and has no end
 __gb_code='' __gb_stdin=/dev/null
 __gb_status=0 __gb_flags='' # of the run before: $?, and those options of $- that are off between runs
-__gb_unwinding='' __gb_interrupted=''
+__gb_unwinding='' __gb_interrupted='' __gb_last=''
 __gb_traps='' __gb_err='' __gb_armed='' # code ever spoke of traps; the user's trap on ERR; ours is set
 
 # Reads $1 bytes of the channel into __gb_text. A variable cannot hold NUL; the host sends none.
@@ -119,9 +119,11 @@ __gb_end() {
                 status=error
                 __gb_send X "$__gb_seq" name ExitStatus value "$__gb_status" traceback ''
         fi
+        # The exit says it all, and runs the trap that the user may have set for it.
+        [[ -z $__gb_last ]] || builtin exit "$__gb_status"
         [[ -z $__gb_interrupted ]] || status=interrupted
         __gb_unwinding='' __gb_interrupted=''
-        __gb_send D "$__gb_seq" status "$status"
+        __gb_send D "$__gb_seq" status "$status" exit "$__gb_status"
 }
 
 # Without `set -E` a function neither sees nor changes the trap on ERR of its caller; it is on here.
@@ -143,9 +145,10 @@ __gb_next() {
                 case $kind in
                 C) __gb_configure "$size" ;;
                 I) __gb_input "$size" ;;
-                E)
+                E | L)
                         __gb_read "$size"
                         __gb_code=$__gb_text __gb_text='' __gb_seq=$seq
+                        [[ $kind == E ]] || __gb_last=1
                         [[ $__gb_code != *trap* ]] || __gb_traps=1
                         builtin return 0
                         ;;

@@ -35,6 +35,7 @@ const TEXT_MAX = 64 * 1024; // characters of a message
 const TRACE_MAX = 256 * 1024; // characters of a stack
 
 const limits = { count: 64, bytes: 10 * 1024 * 1024 }; // until C says others
+let isLast = false; // the run that began last is the last one: the process ends as a program after it
 let run = null; // the one that is under way: its number, results so far, bytes left for them, and what ends it
 
 // ---- the channel -------------------------------------------------------------------------------
@@ -324,6 +325,7 @@ function finish({ seq, outcome }) {
   session.post('Runtime.releaseObjectGroup', { objectGroup: 'run' }, () => {});
   session.post('Runtime.discardConsoleEntries', () => {});
   run = null;
+  if (isLast) return leave(outcome);
   const status = outcome.interrupted ? 'interrupted' : outcome.error ? 'error' : 'ok';
   send('D', seq, pack([['status', status]]));
 }
@@ -370,12 +372,19 @@ function onLateError(error) {
   else fs.writeSync(2, `Uncaught ${cutFrames(inspect(error))}\n`);
 }
 
+// After the last run: as a program goes on, and ends when nothing is left to do. The host keeps the channel until then.
+function leave({ error, interrupted }) {
+  for (const [event, listener] of listeners) process.removeListener(event, listener);
+  if (interrupted) process.kill(process.pid, 'SIGINT');
+  else if (error) process.exit(1);
+}
+
 // Nothing is left to do, and the code still waits: it would for ever. Or the run is over, and an interrupt has taken
 // our own next step with it: then that is done here.
 function onIdle() {
   if (run && run.outcome) {
     finish(run);
-    serve().catch(fail);
+    if (!isLast) serve().catch(fail);
   } else if (run) run.end({ error: { name: 'UnsettledAwait', value: 'the code awaits a promise that nothing is left to settle', traceback: '' } });
 }
 
@@ -476,6 +485,7 @@ async function step(seq, code, input) {
     run = { seq };
     sendError(describeError(error, ''));
     run = null;
+    if (isLast) process.exit(1);
     send('D', seq, pack([['status', 'error']]));
     return;
   }
@@ -491,8 +501,10 @@ async function serve() {
     const payload = readExactly(size);
     if (kind === 'C') configure(unpack(payload));
     else if (kind === 'I') input = payload;
-    else if (kind === 'E') {
+    else if (kind === 'E' || kind === 'L') {
+      isLast = kind === 'L';
       await step(seq, payload.toString(), input);
+      if (isLast) return;
       input = null;
     } else process.exit(1);
   }

@@ -31,7 +31,6 @@ from os import kill as _kill
 _DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 _MODULES = ("glovebox_runner", "glovebox_runner_run", "glovebox_runner_results", "glovebox_runner_warm", "_glovebox")
 
-_DIED_BY_SIGINT = _SIGINT << 8
 _CANARY = " canary"  # no identifier has a space
 
 _run = None  # glovebox_runner_run
@@ -94,12 +93,14 @@ def serve(control_fd, leave=os._exit):
     The default of `leave` does not run what C libraries have registered with atexit(3), such as the
     last flush of C's own output buffers. A caller that can offers exit(3) itself.
     """
+    global _run
     import glovebox_runner_run as run
+    _run = run
     run.OURS.add(serve.__code__.co_filename)
     hide()
     channel, interrupts, config = run.open_channel(control_fd)
     if config.mode == "context":
-        context = run.Context(channel, interrupts, config, leave)
+        context = run.Context(channel, interrupts, config, leave, end_context)
         channel.send(run.make_ready())
         context.serve()
     channel.send(run.make_ready())
@@ -144,8 +145,19 @@ def run_script(channel, interrupts, config, code, leave):
         except BaseException as error:
             status = _report_uncaught(error)
         del main
-        status = _finish_script(status, directory)
-    if status == _DIED_BY_SIGINT:
+        status = _finish(status, _drop_modules, directory)
+    _leave(status, leave)
+
+
+def end_context(status, space, leave):
+    """After the last run of a context: as a program with that run's status ends. `space` has its names."""
+    if _atexit is None:
+        stage_script(_run)
+    _leave(_finish(status, _drop_names, space), leave)
+
+
+def _leave(status, leave):
+    if status == _run.DIED_BY_SIGINT:
         _set_handler(_SIGINT, _SIG_DFL)
         _kill(_getpid(), _SIGINT)
         status = 128 + _SIGINT
@@ -190,7 +202,7 @@ def _report_uncaught(error):
         return _run.print_exit(leaving.code)
     except BaseException as second:
         _report_hook(second, error)
-    return _DIED_BY_SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    return _run.DIED_BY_SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _report_hook(second, first):
@@ -206,7 +218,7 @@ def _report_hook(second, first):
         pass
 
 
-def _finish_script(status, directory):
+def _finish(status, drop, what):
     """What the interpreter does at its end, but for taking itself apart: that is slow when much is loaded."""
     threading = sys.modules.get("threading")
     if threading is not None:
@@ -221,10 +233,10 @@ def _finish_script(status, directory):
     except BaseException:  # printed by then
         pass
     _atexit._clear()
-    if not _flush_standard() and status != _DIED_BY_SIGINT:
+    if not _flush_standard() and status != _run.DIED_BY_SIGINT:
         status = 120
     try:
-        _drop_modules(directory)
+        drop(what)
     except BaseException:  # the program has left the interpreter in ruins; that is the end of it anyway
         pass
     for name in ("stdout", "stderr"):
@@ -271,10 +283,7 @@ def _drop_modules(directory):
     As in the interpreter: what nobody else holds goes with its module or by the collector, with all
     globals still in place; what is left is taken apart name by name.
     """
-    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
-        if hasattr(sys, name):
-            setattr(sys, name, None)
-    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    _drop_last()
     # The first collection puts what refers before what is referred to. The second finalizes in that order:
     # a file's text before its buffer, and that before its descriptor.
     gc.collect()
@@ -298,6 +307,22 @@ def _drop_modules(directory):
                 _clear_names(space)
     if canaries:
         gc.collect()
+
+
+def _drop_names(space):
+    """The same for the names of a context; modules stay as they are."""
+    _drop_last()
+    gc.collect()
+    if len(sys._current_frames()) == 1:
+        _clear_names(space)
+        gc.collect()
+
+
+def _drop_last():
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        if hasattr(sys, name):
+            setattr(sys, name, None)
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
 
 
 def _new_modules(known):

@@ -48,6 +48,7 @@ LOST_INPUT = "too many open files to receive the standard input of the run"
 _VALUE = " value"         # where the last expression goes: no identifier has a space
 _PARSE = _ast.PyCF_ONLY_AST | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _OK = b"D %b 11\nstatus 2\nok"
+DIED_BY_SIGINT = SIGINT << 8  # in the place of an exit status
 _COROUTINE = 0x80         # CO_COROUTINE
 _FUTURES = 0
 for _name in __future__.all_feature_names:
@@ -309,13 +310,15 @@ class Streams:
 
 
 class Context:
-    def __init__(self, channel, interrupts, config, leave):
-        self.channel, self.interrupts, self.leave = channel, interrupts, leave
+    def __init__(self, channel, interrupts, config, leave, end_program):
+        self.channel, self.interrupts, self.leave, self.end_program = channel, interrupts, leave, end_program
         self.pid = getpid()
         self.streams = Streams()
         self.cells = {}
         self.flags = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self.last = None   # the value of `_`
+        self.status = 0    # of the run: what a program with this code would exit with
+        self.done = None   # the frame that says so, unless all is well
         self.loop = None
         self.namespace = make_main()
         set_arguments([""])
@@ -340,7 +343,7 @@ class Context:
                 kind, seq, payload = frame
             except Exception:
                 _exit(1)
-            if kind != b"E":
+            if kind != b"E" and kind != b"L":
                 continue
             try:
                 frames = self.run(seq, payload)
@@ -348,11 +351,16 @@ class Context:
                 self.interrupts.leave()
                 frames = self.describe_failure(seq, "", error)
             self.results.end()
-            self.channel.send(frames)
+            if kind == b"L":  # the end of the process says that the run is over
+                self.channel.send(frames)
+                set_handler(SIGINT, self.interrupts.handler)
+                self.end_program(self.status, self.namespace, self.leave)
+            self.channel.send(frames + (self.done or _OK % seq))
         self.finish()
 
     def run(self, seq, source):
-        """The frames that end the run."""
+        """The frames of the run but for its last one, which is `done`."""
+        self.status, self.done = 0, None
         name = "<cell %s>" % seq.decode("ascii")
         given = self.channel.take_descriptor()
         failure = interrupt = None
@@ -386,7 +394,7 @@ class Context:
             setprofile(None)
         if given >= 0:
             self.streams.set_input(-1)
-        return self.results.pending + (failure or _OK % seq)
+        return self.results.pending + (failure or b"")
 
     def execute(self, name, source):
         """Runs the code; the value of its last expression."""
@@ -458,23 +466,31 @@ class Context:
     # What went wrong
 
     def describe_failure(self, seq, name, error):
-        """The frames that say so: X and D. Calls into the user's code."""
+        """The frame that says so, X; and `done`. Calls into the user's code."""
         if getpid() != self.pid:
             self.finish_child(error)
-        if isinstance(error, SystemExit) and is_success(error.code):
-            return _OK % seq
-        status = b"interrupted" if isinstance(error, KeyboardInterrupt) else b"error"
-        try:
-            value = str(error)
-        except Exception:
-            value = "<exception str() failed>"
+        if isinstance(error, SystemExit):
+            return self.describe_exit(seq, error)
+        interrupted = isinstance(error, KeyboardInterrupt)
+        self.status = DIED_BY_SIGINT if interrupted else 1
+        self.done = make_frame(b"D", seq, ((b"status", b"interrupted" if interrupted else b"error"),))
+        value = describe_value(error)
         try:
             text = self.format_traceback(name, error)
         except Exception:  # of a broken traceback module, or out of memory
             text = "%s: %s\n" % (type(error).__name__, value)
         parts = ((b"name", encode(type(error).__name__, 1024)), (b"value", encode(value, VALUE_BYTES_MAX)),
                  (b"traceback", encode(text, TRACEBACK_BYTES_MAX)))
-        return make_frame(b"X", seq, parts) + make_frame(b"D", seq, ((b"status", status),))
+        return make_frame(b"X", seq, parts)
+
+    def describe_exit(self, seq, error):
+        """As a script ends: a message is printed, and there is no traceback."""
+        code = self.status = print_exit(error.code) & 0xff
+        self.done = make_frame(b"D", seq, ((b"status", b"error" if code else b"ok"), (b"exit", b"%d" % code)))
+        if code == 0:
+            return b""
+        return make_frame(b"X", seq, ((b"name", encode(type(error).__name__, 1024)),
+                                      (b"value", encode(describe_value(error), VALUE_BYTES_MAX)), (b"traceback", b"")))
 
     def format_traceback(self, name, error):
         """What the interpreter would print, without the frames below the user's code."""
@@ -525,8 +541,11 @@ class Context:
         self.leave(0)
 
 
-def is_success(code):
-    return code is None or (isinstance(code, int) and int(code) == 0)
+def describe_value(error):
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
 
 
 def is_silenced(source, last):

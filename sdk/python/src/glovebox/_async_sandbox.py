@@ -204,10 +204,10 @@ class AsyncSandbox:
 
     async def run(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,
                   context: Union[None, str, "AsyncContext"] = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None,
-                  on_stdout: Optional[TextCallback] = None, on_stderr: Optional[TextCallback] = None,
+                  last: bool = False, on_stdout: Optional[TextCallback] = None, on_stderr: Optional[TextCallback] = None,
                   on_result: Optional[ValueCallback] = None, check: bool = False) -> Result:
         """Runs code and waits for its end. See Sandbox.run()."""
-        body = self._run_body(code, language, context, name=name, args=args, stdin=stdin, timeout=timeout)
+        body = self._run_body(code, language, context, name=name, args=args, stdin=stdin, timeout=timeout, last=last)
         result = await execute(self._caller, await self._runs_path(), body, Callbacks(on_stdout, on_stderr, on_result))
         if context is None and result.context is not None:
             self._defaults[str(body.get("language"))] = result.context
@@ -215,16 +215,16 @@ class AsyncSandbox:
 
     def stream(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,
                context: Union[None, str, "AsyncContext"] = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None,
-               on_break: str = "cancel") -> AsyncRunStream:
+               last: bool = False, on_break: str = "cancel") -> AsyncRunStream:
         """Runs code, and gives its events as they come. It begins with the loop, or with `async with`."""
-        body = self._run_body(code, language, context, name=name, args=args, stdin=stdin, timeout=timeout)
+        body = self._run_body(code, language, context, name=name, args=args, stdin=stdin, timeout=timeout, last=last)
         return _SessionStream(self, body, on_break)
 
     async def start(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,
                     context: Union[None, str, "AsyncContext"] = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None,
-                    interactive: bool = False) -> AsyncRun:
+                    last: bool = False, interactive: bool = False) -> AsyncRun:
         """Runs code and does not wait. interactive: its standard input stays open for write_stdin()."""
-        body = self._run_body(code, language, context, name=name, args=args, stdin=stdin, timeout=timeout, interactive=interactive, detach=True)
+        body = self._run_body(code, language, context, name=name, args=args, stdin=stdin, timeout=timeout, last=last, interactive=interactive, detach=True)
         run = await self._caller.object(run_request(await self._runs_path(), body, "application/json"))
         return AsyncRun(self._caller, str(run["id"]))
 

@@ -72,13 +72,13 @@ def code_text(code: Data) -> str:
 
 
 def run_body(code: Data, *, language: Optional[str], name: Optional[str], args: Optional[Sequence[str]], stdin: Optional[Data], timeout: Optional[Duration],
-             interactive: bool = False, detach: bool = False) -> Dict[str, Any]:
+             interactive: bool = False, detach: bool = False, last: bool = False) -> Dict[str, Any]:
     """What one-shot runs and runs in a session have in common."""
     if interactive and stdin is not None:
         raise UsageError("interactive and stdin exclude each other", details={"field": "stdin"})
     return _given(code=code_text(code), language=language, name=name, args=[str(each) for each in args] if args is not None else None,
                   stdin=text_or_base64(stdin, "stdin") if stdin is not None else None, timeout=timeout,
-                  interactive=True if interactive else None, detach=True if detach else None)
+                  interactive=True if interactive else None, detach=True if detach else None, last=True if last else None)
 
 
 def with_context(body: Dict[str, Any], context: Optional[str]) -> Dict[str, Any]:

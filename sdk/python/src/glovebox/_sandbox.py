@@ -130,7 +130,7 @@ class Sandbox:
     # Runs
 
     def run(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,
-            context: ContextLike = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None,
+            context: ContextLike = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None, last: bool = False,
             on_stdout: Optional[Callable[[str], Any]] = None, on_stderr: Optional[Callable[[str], Any]] = None,
             on_result: Optional[Callable[[Value], Any]] = None, check: bool = False) -> Result:
         """Runs code and waits for its end.
@@ -146,28 +146,30 @@ class Sandbox:
 
         timeout: of this run. stdin: text or bytes. context: None: the interpreter that the language has by default; a Context or its id;
         "fresh": a program of its own, for which name (of its file) and args are.
+        last: the interpreter ends after the code, as a program does: it waits for threads, calls exit functions, and exit_code is its status.
         on_stdout, on_stderr, on_result: called with text, and with values, as they come.
         check: raises a VerdictError unless the verdict is ok.
 
         Ctrl-C cancels the run, and is then raised as always.
         """
         return drive(self._core.run(
-            code, language=language, timeout=timeout, stdin=stdin, context=_core_of(context), name=name, args=args,
+            code, language=language, timeout=timeout, stdin=stdin, context=_core_of(context), name=name, args=args, last=last,
             on_stdout=on_stdout, on_stderr=on_stderr, on_result=on_result, check=check))
 
     def stream(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,
                context: ContextLike = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None,
-               on_break: str = "cancel") -> RunStream:
+               last: bool = False, on_break: str = "cancel") -> RunStream:
         """Runs code, and gives its events as they come. It begins with the loop, or with `with`. on_break: what becomes of the run when the loop is left
         early: "cancel" or "continue"."""
         return RunStream(self._core.stream(
-            code, language=language, timeout=timeout, stdin=stdin, context=_core_of(context), name=name, args=args, on_break=on_break))
+            code, language=language, timeout=timeout, stdin=stdin, context=_core_of(context), name=name, args=args, last=last, on_break=on_break))
 
     def start(self, code: Data, *, language: Optional[str] = None, timeout: Optional[Duration] = None, stdin: Optional[Data] = None,
-              context: ContextLike = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None, interactive: bool = False) -> Run:
+              context: ContextLike = None, name: Optional[str] = None, args: Optional[Sequence[str]] = None, last: bool = False,
+              interactive: bool = False) -> Run:
         """Runs code and does not wait. interactive: its standard input stays open for write_stdin()."""
         return Run(drive(self._core.start(
-            code, language=language, timeout=timeout, stdin=stdin, context=_core_of(context), name=name, args=args, interactive=interactive)))
+            code, language=language, timeout=timeout, stdin=stdin, context=_core_of(context), name=name, args=args, last=last, interactive=interactive)))
 
     def runs(self) -> List[RunInfo]:
         """The runs of this session, newest first, without their results."""

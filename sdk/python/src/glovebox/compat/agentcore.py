@@ -83,7 +83,7 @@ class ExecutePythonTool:
         policy = _options.limits(cpus=CPUS, tmp=TMP_SIZE, disk=TMP_SIZE, timeout=timeout)
         async with AsyncSandbox(**made_of, memory=MEMORY, secrets=self._secrets, policy=policy, metadata=metadata, client=self._client) as box:
             await box.run(_PREPARE, check=True)
-            return _tool_result(await box.run(code))
+            return _tool_result(await box.run(code, last=True))
 
 
 def _wrong(parameters: Mapping[str, Any]) -> Optional[str]:

@@ -67,7 +67,7 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
     if place is not None:
         policy["mounts"] = [f"{source}:{target}" for source, target in _hide.visible(place, PROJECT)]
     with _backend.opened(Sandbox(**made_of, memory=memory, timeout=timeout, env=plain or None, secrets=given or None, policy=policy, client=client), template) as box:
-        return _answer(box.run(code, stdin=stdin if stdin is not None else b""), known)
+        return _answer(box.run(code, stdin=stdin if stdin is not None else b"", last=True), known)
 
 
 def _secrets(secrets: Union[Sequence[str], Mapping[str, str]], place: Optional[pathlib.Path]) -> Tuple[List[_screen.Known], Dict[str, str]]:
@@ -99,24 +99,15 @@ def _returncode(result: Result) -> Optional[int]:
         return _STATUS[kind]
     if kind != "error":
         raise verdict_error(result)
-    if result.exit_code is not None:
-        return result.exit_code
     number = _signal(result.signal)
-    if number is not None:
-        return -number
-    if result.error is None:
-        return None
-    if result.error.name != "SystemExit":
-        return 1
-    value = result.error.value.strip()
-    return int(value) & 0xFF if value.lstrip("-").isdigit() else 0 if value in ("", "None") else 1
+    return -number if number is not None else result.exit_code
 
 
 def _answer(result: Result, known: Sequence[_screen.Known]) -> Dict[str, Any]:
     code, stderr = _returncode(result), result.stderr
     if result.verdict == "blocked" and result.guard.blocked:
         return {"stdout": "", "stderr": "".join(f"refused: {finding}\n" for finding in result.guard.blocking), "returncode": REFUSED_STATUS}
-    if result.error is not None and result.error.name != "SystemExit":
+    if result.error is not None:
         stderr += result.error.traceback
     if code != 0 and (result.error is None or result.verdict.kind != "error"):
         stderr += result.verdict.message + "\n"

@@ -162,7 +162,7 @@ class SandboxExecutor:
         with _backend.opened(Sandbox(**self._made_of(policy), policy=_wire(policy), secrets=secrets, client=self._client), self._template) as box:
             samples: List[Stats] = []
             with _Watch(box, samples, on_usage):
-                result = box.run(code, timeout=timeout, stdin=stdin)
+                result = box.run(code, timeout=timeout, stdin=stdin, last=True)
             return _outcome(result, policy, samples)
 
     def _made_of(self, policy: Mapping[str, Any]) -> Dict[str, Any]:
