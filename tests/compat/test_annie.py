@@ -95,6 +95,52 @@ def test_the_project_is_there_without_its_credentials(project):
     assert answer["returncode"] == 1 and (project / "data.csv").read_text() == "a,b\n"
 
 
+CREDENTIALS = """
+.env .env.local .env.production prod.env .envrc .claude/.credentials.json .claude.json credentials.json .config/gh/hosts.yml
+.cargo/credentials.toml .cargo/credentials .codex/auth.json .vault-token .my.cnf .s3cfg .htpasswd kubeconfig release.jks putty.ppk .ssh/config .aws/credentials
+.azure/accessTokens.json .kube/config .docker/config.json .dockercfg .gnupg/secring.gpg .netrc .pgpass .git-credentials .npmrc .pypirc id_rsa deploy/id_ed25519
+server.key server.p12 server.pfx passwords.kdbx client_secret_1.json service-account.json application_default_credentials.json secrets.yaml terraform.tfstate
+prod.tfvars .m2/settings.xml .composer/auth.json .config/git/credentials .config/pip/pip.conf .cache/huggingface/token .kaggle/kaggle.json .bash_history
+.password-store/a.gpg .local/share/keyrings/login.keyring .mozilla/logins.json
+""".split()
+PLAIN = """
+.env.example .env.sample id_rsa.pub secrets.py main.py token.py hosts.yml .config/app.toml .cargo/config.toml data/credentials.csv settings.xml keyring.py environment.yml
+""".split()
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+KEY = CERTIFICATE.replace("CERTIFICATE", "PRIVATE KEY")
+
+
+def test_every_known_form_of_credentials_is_hidden(tmp_path):
+    shown = set()
+    for name in [*CREDENTIALS, *PLAIN]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("content")
+        if not any(_hide.is_hidden(str(part)) for part in [path, *path.parents] if tmp_path in part.parents):
+            shown.add(str(path.relative_to(tmp_path)))
+    assert shown == set(PLAIN)
+
+
+def test_what_is_in_a_pem_file_decides(tmp_path):
+    for name, content, hidden in (("cacert.pem", CERTIFICATE * 100, False), ("server.pem", CERTIFICATE + KEY, True), ("rsa.pem", KEY.replace("PRIVATE", "RSA PRIVATE"), True),
+                                  ("site.crt", CERTIFICATE, False), ("both.crt", KEY, True), ("release.asc", "-----BEGIN PGP SIGNATURE-----", False)):
+        (tmp_path / name).write_text(content)
+        assert _hide.is_hidden(str(tmp_path / name)) == hidden, name
+    os.mkfifo(tmp_path / "pipe.pem")
+    assert not _hide.is_hidden(str(tmp_path / "pipe.pem"))
+
+
+def test_the_attack_of_the_document(tmp_path):
+    """`cat` of .credentials.json of the assistant's own agent, below the project."""
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/.credentials.json").write_text('{"token": "host only"}')
+    (tmp_path / "main.py").write_text("x = 1\n")
+    name = "'.claude/.crede' + ''.join(['ntials', '.js', 'on'])"
+    answer = execute_python(f"import subprocess; print(subprocess.run(['cat', '/project/' + {name}], capture_output=True, text=True).stdout, open('/project/main.py').read())",
+                            project=tmp_path, blocked_imports=())
+    assert "host only" not in str(answer) and ("x = 1" in answer["stdout"] or answer["returncode"] == REFUSED_STATUS), answer
+
+
 def test_a_project_without_credentials_is_one_mount(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     assert _hide.visible(tmp_path, "/project") == [(str(tmp_path), "/project")]

@@ -6,21 +6,60 @@ import fnmatch
 import os
 import pathlib
 import re
+import stat
 from typing import List, Optional, Tuple
 
 from ..errors import LimitError, NotFoundError
 
-#: Names that are never mounted.
-HIDDEN = (".env", ".env.*", "*.env", ".ssh", ".aws", ".azure", ".kube", ".docker", ".gnupg", ".netrc", ".pgpass", ".git-credentials", ".npmrc", ".pypirc",
-          "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx", "*.kdbx", "credentials*.json", "client_secret*.json",
-          "service[_-]account*.json", "application_default_credentials.json", "secrets.*")
+#: Names of files and directories that are never mounted, in lower case. A pattern with a slash is the end of a path.
+HIDDEN = (
+    # settings of programs, with their passwords
+    ".env", ".env.*", "*.env", ".envrc", "secrets.*", ".secrets", "credentials*.json", ".credentials*.json", "client_secret*.json",
+    "service[_-]account*.json", "application_default_credentials.json", ".htpasswd", ".pgpass", ".my.cnf", ".mylogin.cnf", ".mongorc.js", ".rediscli_auth",
+    # clouds, clusters, containers
+    ".aws", ".azure", ".kube", "kubeconfig", "kubeconfig.*", "*.kubeconfig", ".docker", ".dockercfg", ".s3cfg", ".boto", ".vault-token", "gcloud/credentials.db",
+    "gcloud/access_tokens.db", "gcloud/legacy_credentials", "containers/auth.json", "*.tfstate", "*.tfstate.*", "*.tfvars", ".terraformrc",
+    # forges, package managers, services
+    ".git-credentials", "git/credentials", ".netrc", "_netrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".gem/credentials", ".cargo/credentials",
+    ".cargo/credentials.toml", ".m2/settings.xml", ".m2/settings-security.xml", ".composer/auth.json", "pip/pip.conf", "gh/hosts.yml", ".config/hub",
+    "glab-cli/config.yml", "tea/config.yml", ".claude.json", ".codex/auth.json", ".openai/auth.json", ".anthropic/api_key", ".gemini/oauth_creds.json",
+    "huggingface/token", "huggingface/stored_tokens", ".huggingface/token", "kaggle.json", "wandb/settings",
+    # keys, and what keeps them
+    ".ssh", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa[!a-z]*", "id_dsa[!a-z]*", "id_ecdsa[!a-z]*", "id_ed25519[!a-z]*", "*.key", "*.ppk", "*.p12",
+    "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.agilekeychain", "*.opvault", ".gnupg", "secring.gpg", ".password-store", "keyrings",
+    # what people have typed, and browsers have kept
+    ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", "logins.json", "key3.db", "key4.db",
+    "cookies.sqlite", "login data",
+)
+#: Names of hidden patterns that are made to be shown.
+SHOWN = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "id_*.pub", "secrets.py", "secrets.md", "secrets.rst", "secrets.html")
+#: Files that hold a key or a public certificate: what is in them decides.
+PEM = ("*.pem", "*.crt", "*.cer", "*.asc")
+PEM_BYTES_MAX = 4 << 20  # what is larger is hidden
 MOUNTS_MAX = 32     # of one policy
 ENTRIES_MAX = 50000
 ENV_BYTES_MAX = 1 << 20
 
 
-def is_hidden(name: str) -> bool:
-    return any(fnmatch.fnmatch(name.lower(), pattern) for pattern in HIDDEN)
+def is_hidden(path: str) -> bool:
+    """Whether it holds credentials, by its name and those of the directories above it; of keys and certificates, by what is in it."""
+    parts = path.lower().rsplit("/", 2)
+    name, end = parts[-1], "/".join(parts[-2:])
+    if any(fnmatch.fnmatchcase(end if "/" in pattern else name, pattern) for pattern in HIDDEN):
+        return not any(fnmatch.fnmatchcase(name, pattern) for pattern in SHOWN)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in PEM) and _holds_key(path)
+
+
+def _holds_key(path: str) -> bool:
+    """Whether a file has a private key in it. One that cannot be read may have one."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a pipe has no writer
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return False
+            content = file.read(PEM_BYTES_MAX + 1)
+    except OSError:
+        return not os.path.isdir(path)
+    return len(content) > PEM_BYTES_MAX or b"PRIVATE KEY" in content
 
 
 def _entries(place: pathlib.Path) -> "List[os.DirEntry[str]]":
@@ -37,7 +76,7 @@ def _holds_hidden(place: pathlib.Path, left: List[int]) -> bool:
         left[0] -= 1
         if left[0] < 0:
             raise LimitError(f"the project has more than {ENTRIES_MAX} files", hint="name the directory of it that the code needs")
-        if is_hidden(entry.name) or (entry.is_dir(follow_symlinks=False) and _holds_hidden(pathlib.Path(entry.path), left)):
+        if is_hidden(entry.path) or (entry.is_dir(follow_symlinks=False) and _holds_hidden(pathlib.Path(entry.path), left)):
             return True
     return False
 
@@ -54,7 +93,7 @@ def visible(project: pathlib.Path, target: str) -> List[Tuple[str, str]]:
             mounts.append((str(place), at))
             return
         for entry in _entries(place):
-            if is_hidden(entry.name) or entry.is_symlink():
+            if is_hidden(entry.path) or entry.is_symlink():
                 continue
             if entry.is_dir():
                 show(pathlib.Path(entry.path), f"{at}/{entry.name}")
