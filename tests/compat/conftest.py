@@ -22,7 +22,7 @@ def private_server(nothing_left_at_the_end, tmp_path_factory):
     from glovebox import _private
     patch = pytest.MonkeyPatch()
     for name in ("GLOVEBOX_SERVER", "GLOVEBOX_TOKEN", "GLOVEBOX_BACKEND", "GLOVEBOX_ALLOW_WEAKER", "GLOVEBOX_IMAGE", "GLOVEBOX_RUNTIME", "DOCKER_HOST",
-                 "DOLPHIN_SANDBOX", "IRONCLAW_WORKSPACE"):
+                 "DOLPHIN_USE_DOCKER_SANDBOX", "IRONCLAW_WORKSPACE"):
         patch.delenv(name, raising=False)
     patch.setenv("GLOVEBOX", str(BINARY))
     patch.setenv("GLOVEBOX_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))

@@ -21,8 +21,10 @@ def test_it_runs():
     assert answer.success and answer.output == "42\n" and answer.error is None and answer.metadata["verdict"] == "ok"
 
 
-def test_the_value_of_an_expression_is_output():
-    assert call({"code": "x = 20\nx + 22"}).output == "42\n"
+def test_only_what_is_printed_is_output():
+    assert call({"code": "import sys\nsys.stdout.write('no newline')"}).output == "no newline"
+    answer = call({"code": "import atexit, sys\natexit.register(print, 'at exit')\nsys.exit(2)"})
+    assert (answer.success, answer.output, answer.metadata["exit_code"]) == (False, "at exit\n", 2), answer
 
 
 def test_limits_and_place():
@@ -52,11 +54,24 @@ def test_timeouts():
     assert not answer.success and answer.metadata["verdict"] == "timeout"
 
 
-@pytest.mark.parametrize("parameters, said", [({}, "code"), ({"code": ""}, "code"), ({"code": 3}, "code"), ({"code": "1", "timeout": 0}, "timeout"), ({"code": "1", "timeout": 301}, "300"),
+@pytest.mark.parametrize("parameters, said", [(None, "mapping"), ([], "mapping"), ("print(1)", "mapping"), ({1: 2}, "1"), ({"code": 123}, "text"), ({"code": None}, "code"), ({}, "code"), ({"code": ""}, "code"), ({"code": 3}, "code"), ({"code": "1", "timeout": 0}, "timeout"), ({"code": "1", "timeout": 301}, "300"),
                                               ({"code": "1", "timeout": True}, "timeout"), ({"code": "1", "timeout": "5"}, "timeout"), ({"code": "1", "image": "x"}, "image")])
-def test_wrong_parameters_are_told(parameters, said):
+def test_wrong_parameters_are_results(parameters, said):
     answer = call(parameters)
     assert not answer.success and said in answer.error and answer.metadata["error_type"] == "parameters"
+
+
+@pytest.mark.parametrize("context", [None, {"user_id": "u", "agent_id": "a"}, ExecutionContext(user_id=7, agent_id="a"), ExecutionContext(user_id="u", agent_id=None)])
+def test_a_wrong_context_is_a_result(context):
+    answer = asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, context))
+    assert not answer.success and "context must be" in answer.error and answer.metadata["error_type"] == "context"
+
+
+def test_the_cause_of_an_error_is_named(monkeypatch, no_engine):
+    monkeypatch.setenv("GLOVEBOX_BACKEND", "docker")
+    answer = call({"code": "print(1)"})
+    assert not answer.success and answer.metadata["error_type"] == "engine_unavailable" and "no engine listens" in answer.error, answer
+    assert answer.metadata["troubleshooting"]
 
 
 def test_a_failure_is_a_result():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The executor of a reasoning loop."""
+import errno
 import os
 import secrets
 
@@ -23,7 +24,8 @@ def test_variables_persist(base):
     with DockerSandboxExecutor("steps", base) as executor:
         assert executor.execute_code("x = 6 * 7") == ""
         assert executor.execute_code("print(x)") == "42\n"
-        assert executor.execute_code("x + 1") == "43\n"
+        assert executor.execute_code("x + 1") == ""
+        assert executor.execute_code("import sys; sys.stdout.write('no newline')") == "no newline"
         assert "ZeroDivisionError" in executor.execute_code("1 / 0")
         assert executor.execute_code("print(x)") == "42\n"
 
@@ -97,9 +99,21 @@ def test_a_link_in_the_place_of_the_directory_is_refused(base, tmp_path):
 
 
 def test_the_base_directory_must_be_writable(tmp_path):
+    """`PermissionError: [Errno 13]` is what that program catches."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be made") as caught:
         DockerSandboxExecutor("one", str(tmp_path / "file" / "base"))
+    assert isinstance(caught.value, PermissionError) and caught.value.filename == str(tmp_path / "file" / "base") and caught.value.errno in (errno.EEXIST, errno.ENOTDIR)
+
+
+def test_modes_of_directories(base):
+    """The base is 755, a session's own directory is private, whatever the umask is."""
+    before = os.umask(0o077)
+    try:
+        with DockerSandboxExecutor("modes", base) as executor:
+            assert (os.stat(base).st_mode & 0o777, executor.host_dir.stat().st_mode & 0o777) == (0o755, 0o700)
+    finally:
+        os.umask(before)
 
 
 @needs_root
@@ -111,26 +125,29 @@ def test_the_base_directory_must_be_writable_for_this_user(tmp_path):
     for part in tmp_path.parents:
         if "pytest" in str(part):
             os.chmod(part, 0o755)
-    code = f"from glovebox.compat.dolphin import DockerSandboxExecutor; DockerSandboxExecutor('one', {str(tmp_path)!r})"
+    code = f"from glovebox.compat.dolphin import DockerSandboxExecutor\ntry: DockerSandboxExecutor('one', {str(tmp_path)!r})\n" \
+           "except PermissionError as error:\n    print(error.errno, error.filename)\n    raise"
     done = subprocess.run([sys.executable, "-c", code], user=USER, group=USER, extra_groups=[], capture_output=True, text=True,
                           env={"PYTHONPATH": str(ROOT / "sdk/python/src"), "PYTHONDONTWRITEBYTECODE": "1"})
-    assert "is not writable for this user" in done.stderr, done.stderr
+    assert "is not writable for this user" in done.stderr and done.stdout == f"13 {tmp_path}\n", done.stdout + done.stderr
 
 
 def test_the_environment_switches_it_on(monkeypatch, base, tmp_path):
     assert dolphin.executor_for("one") is None
-    monkeypatch.setenv("DOLPHIN_SANDBOX", "0")
-    assert dolphin.executor_for("one") is None
-    monkeypatch.setenv("DOLPHIN_SANDBOX", "1")
+    for off in ("", "0", "false", "off"):
+        monkeypatch.setenv("DOLPHIN_USE_DOCKER_SANDBOX", off)
+        assert dolphin.executor_for("one") is None
+    monkeypatch.setenv("DOLPHIN_USE_DOCKER_SANDBOX", "1")
     with dolphin.executor_for("one", sandbox_base_dir=base) as executor:
         assert executor.execute_code("print(1)") == "1\n"
-    monkeypatch.setenv("DOLPHIN_SANDBOX", "docker")
+    monkeypatch.setenv("DOLPHIN_USE_DOCKER_SANDBOX", "docker")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(dolphin._backend.DockerNotAvailable):
         dolphin.executor_for("one", sandbox_base_dir=base)
-    monkeypatch.setenv("DOLPHIN_SANDBOX", "perhaps")
-    with pytest.raises(UsageError, match="perhaps"):
-        dolphin.executor_for("one")
+    for misspelt in ("perhaps", "ture", "2", "dokcer", "enabled"):
+        monkeypatch.setenv("DOLPHIN_USE_DOCKER_SANDBOX", misspelt)
+        with pytest.raises(UsageError, match=misspelt):
+            dolphin.executor_for("one")
 
 
 def test_cleaning_up_images(base, backend):

@@ -29,16 +29,23 @@ PREPARED_LABEL = "org.glovebox.runner"
 AnyClient = Union[None, Client, AsyncClient]
 
 
-class BackendError(GloveboxError):
-    """The backend that was asked for cannot be used here."""
+class BackendError(GloveboxError, RuntimeError):
+    """The backend that was asked for cannot be used here. It is a RuntimeError as well, as programs for containers expect it."""
 
 
 class DockerNotAvailable(BackendError):
     """No Docker Engine answers."""
 
+    code = "engine_unavailable"
+
+    def __init__(self, why: str, **more: Any) -> None:
+        super().__init__(f"Docker is not available: {why}", **more)
+
 
 class ImageNotFound(BackendError):
     """The engine has no such image."""
+
+    code = "image_not_found"
 
 
 def choose(backend: Optional[str]) -> str:
@@ -103,7 +110,7 @@ def _image_not_found(image: str, template: Optional[str]) -> ImageNotFound:
     command = f"glovebox image build {recipe} --backend docker" + (f" --tag {image}" if image not in (recipe, f"{recipe}:latest") else "")
     if recipe != RECIPE:
         command = f"glovebox image build {RECIPE} --backend docker && {command}"  # which it begins with
-    return ImageNotFound(f"the image {image} is not there", hint=f"build it: {command}")
+    return ImageNotFound(f"Docker image '{image}' not found", hint=f"build it: {command}")
 
 
 def engine_socket() -> Optional[str]:
@@ -139,12 +146,12 @@ class _Connection(http.client.HTTPConnection):
 
 def _explain(path: str, error: OSError) -> DockerNotAvailable:
     if error.errno in (errno.EACCES, errno.EPERM):
-        return DockerNotAvailable(f"permission denied on the socket of the Docker Engine, {path}",
+        return DockerNotAvailable(f"permission denied on its socket, {path}",
                                   hint="add this user to the group docker (and log in again), or set DOCKER_HOST to a rootless engine")
     if error.errno in (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK):
-        return DockerNotAvailable(f"Docker is not available: no engine listens at {path}",
+        return DockerNotAvailable(f"no engine listens at {path}",
                                   hint="start it (systemctl start docker), or set DOCKER_HOST; the native backend needs none (GLOVEBOX_BACKEND=native)")
-    return DockerNotAvailable(f"the Docker Engine at {path} does not answer: {error.strerror or error}", hint="docker info tells more")
+    return DockerNotAvailable(f"the engine at {path} does not answer: {error.strerror or error}", hint="docker info says more")
 
 
 def _ask(path: str, method: str, target: str) -> Tuple[int, Any]:
@@ -172,7 +179,7 @@ def check_engine(image: Optional[str], template: Optional[str] = None) -> None:
         return
     status, _ = _ask(path, "GET", "/_ping")
     if status != 200:
-        raise DockerNotAvailable(f"the Docker Engine at {path} is not well: it answers {status}", hint="docker info tells more")
+        raise DockerNotAvailable(f"the Docker Engine at {path} is not well: it answers {status}", hint="docker info says more")
     if image is None:
         return
     status, _ = _ask(path, "GET", f"/images/{urllib.parse.quote(image, safe='/:@')}/json")
@@ -180,7 +187,7 @@ def check_engine(image: Optional[str], template: Optional[str] = None) -> None:
         raise _image_not_found(image, template)
     if status != 200:
         raise DockerNotAvailable(f"the Docker Engine at {path} does not say whether it has the image {image}: "
-                                 f"it answers {status}", hint="docker info tells more")
+                                 f"it answers {status}", hint="docker info says more")
 
 
 def remove_prepared_images() -> int:
@@ -191,5 +198,5 @@ def remove_prepared_images() -> int:
     filters = urllib.parse.quote(json.dumps({"label": [PREPARED_LABEL]}))
     status, found = _ask(path, "GET", f"/images/json?filters={filters}")
     if status != 200 or not isinstance(found, list):
-        raise DockerNotAvailable(f"the Docker Engine at {path} does not list its images: it answers {status}", hint="docker info tells more")
+        raise DockerNotAvailable(f"the Docker Engine at {path} does not list its images: it answers {status}", hint="docker info says more")
     return sum(_ask(path, "DELETE", f"/images/{urllib.parse.quote(str(image.get('Id')), safe=':')}")[0] == 200 for image in found)

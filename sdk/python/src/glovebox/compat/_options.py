@@ -2,6 +2,7 @@
 """Options of container engines, as values of a policy."""
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import re
@@ -23,26 +24,36 @@ def check_name(what: str, name: str) -> str:
     return name
 
 
-def directory(path: Union[str, "os.PathLike[str]"], in_container: bool = False) -> pathlib.Path:
+class NotWritable(UsageError, PermissionError):
+    """A directory for files cannot be made, or cannot be written to. It is a PermissionError as well, with errno and filename."""
+
+    def __init__(self, message: str, *, place: pathlib.Path, number: int = errno.EACCES, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.errno, self.strerror, self.filename = number, os.strerror(number), str(place)
+
+
+def directory(path: Union[str, "os.PathLike[str]"], in_container: bool = False, mode: int = 0o700) -> pathlib.Path:
     """A directory of the caller's, made when it is not there. The error says what to do.
 
     in_container: it will be that of a container, where nothing is root's: made by root, it is given to the user that code has there."""
     place = pathlib.Path(path).expanduser().absolute()
     try:
-        if _make(place) and in_container and os.geteuid() == 0:
+        if _make(place, mode) and in_container and os.geteuid() == 0:
             os.chown(place, CONTAINER_USER, CONTAINER_USER, follow_symlinks=False)
     except OSError as error:
-        raise UsageError(f"the directory {place} cannot be made: {error.strerror}", hint="choose a directory that this user can write to") from error
+        raise NotWritable(f"the directory {place} cannot be made: {error.strerror}", place=place, number=error.errno or errno.EACCES,
+                          hint="choose a directory that this user can write to") from error
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"the directory {place} is not writable for this user", hint=f"chown or chmod {place}, or choose another one")
+        raise NotWritable(f"the directory {place} is not writable for this user", place=place, hint=f"chown or chmod {place}, or choose another one")
     return place
 
 
-def _make(place: pathlib.Path) -> bool:
+def _make(place: pathlib.Path, mode: int) -> bool:
     """Whether it was not there."""
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         place.mkdir(mode=0o700)
+        place.chmod(mode)  # whatever the umask is
     except FileExistsError:
         if not place.is_dir():
             raise

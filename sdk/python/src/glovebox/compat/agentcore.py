@@ -16,7 +16,7 @@ from ..errors import GloveboxError
 from ..results import Result
 from . import _backend, _options
 
-IMAGE = "agentcore-sandbox:latest"
+IMAGE = "agentcore-python-sandbox"
 TEMPLATE = "python"
 TIMEOUT_SECONDS, TIMEOUT_MAX_SECONDS = 30.0, 300.0
 MEMORY, TMP_SIZE, CPUS = "512m", "100m", 1.0
@@ -66,17 +66,21 @@ class ExecutePythonTool:
         self._use_docker, self._image, self._template, self._backend, self._client = bool(use_docker), image, template, backend, client
 
     async def execute(self, parameters: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        """Never raises for what the code does; for wrong parameters and a missing backend the result says what to do."""
+        """Raises nothing: for wrong arguments and a missing backend the result says what is wrong and what to do, and metadata["error_type"] names
+        the cause: "parameters", "context", or the code of an error, such as "engine_unavailable"."""
         wrong = _wrong(parameters)
         if wrong:
             return ToolResult(False, "", wrong, {"error_type": "parameters"})
+        wrong = _wrong_context(context)
+        if wrong:
+            return ToolResult(False, "", wrong, {"error_type": "context"})
         try:
             backend = self._backend or os.environ.get("GLOVEBOX_BACKEND") or ("docker" if self._use_docker else None)
             made_of = _backend.box(backend, self._image, self._template, self._client)
             return await self._run(made_of, str(parameters["code"]), float(parameters.get("timeout", TIMEOUT_SECONDS)), context)
-        except GloveboxError as told:
-            error = _backend.explained(told, self._template)
-            return ToolResult(False, "", str(error), {"error_type": error.code or "backend", "troubleshooting": troubleshoot(error)})
+        except GloveboxError as raised:
+            error = _backend.explained(raised, self._template)
+            return ToolResult(False, "", str(error), {"error_type": error.code, "troubleshooting": troubleshoot(error)})
 
     async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, context: ExecutionContext) -> ToolResult:
         metadata = {**context.metadata, "user_id": context.user_id, "agent_id": context.agent_id}
@@ -86,11 +90,16 @@ class ExecutePythonTool:
             return _tool_result(await box.run(code, last=True))
 
 
-def _wrong(parameters: Mapping[str, Any]) -> Optional[str]:
-    unknown = sorted(set(parameters) - set(_PARAMETERS))
+def _wrong(parameters: Any) -> Optional[str]:
+    if not isinstance(parameters, Mapping):
+        return f"parameters must be a mapping with the key 'code', not {type(parameters).__name__}"
+    unknown = sorted(map(repr, set(parameters) - set(_PARAMETERS)))
     if unknown:
-        return f"unknown parameter {unknown[0]!r}; there are {', '.join(_PARAMETERS)}"
-    if not isinstance(parameters.get("code"), str) or not parameters["code"].strip():
+        return f"unknown parameter {unknown[0]}; there are {', '.join(_PARAMETERS)}"
+    code = parameters.get("code")
+    if code is not None and not isinstance(code, str):
+        return f"the parameter code must be text, not {type(code).__name__}"
+    if not code or not code.strip():
         return "the parameter code is missing or empty"
     timeout = parameters.get("timeout", TIMEOUT_SECONDS)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= TIMEOUT_MAX_SECONDS:
@@ -98,10 +107,15 @@ def _wrong(parameters: Mapping[str, Any]) -> Optional[str]:
     return None
 
 
+def _wrong_context(context: Any) -> Optional[str]:
+    for name in ("user_id", "agent_id"):
+        if not isinstance(getattr(context, name, None), str):
+            return f"context must be an ExecutionContext with the text {name}, not {type(context).__name__}"
+    return None
+
+
 def _tool_result(result: Result) -> ToolResult:
     output, error = result.stdout, None
-    if result.text is not None and result.text != "None":
-        output += result.text + "\n"
     if not result.ok:
         error = result.stderr + (result.error.traceback if result.error is not None else "")
         if result.error is None or result.verdict.kind != "error":

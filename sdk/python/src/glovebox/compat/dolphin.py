@@ -5,7 +5,7 @@
         executor.execute_code("x = 6 * 7")
         print(executor.execute_code("print(x)"))
 
-With DOLPHIN_SANDBOX=1 (or =docker) in the environment, executor_for(session_id) gives one of these; without, None.
+With DOLPHIN_USE_DOCKER_SANDBOX=1 in the environment, executor_for(session_id) returns one of these; without it, None.
 """
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..network import Rule
 from ..results import Result
 from . import _backend, _options
 
-SWITCH = "DOLPHIN_SANDBOX"
+SWITCH = "DOLPHIN_USE_DOCKER_SANDBOX"
 BASE = "/tmp/sandboxes"
-IMAGE = "dolphin-sandbox:latest"
+IMAGE = "dolphin-python-sandbox"
 TEMPLATE = "python-data"
 TMP_SIZE = "100m"
 _PREFIX = "dolphin-"
@@ -44,7 +44,7 @@ class DockerSandboxExecutor:
         if cpu_quota <= 0:
             raise UsageError(f"cpu_quota is {cpu_quota}", hint=f"{_options.CPU_PERIOD} is one processor")
         made_of = _backend.box(backend, image_name, template, client)
-        self.host_dir = _options.directory(pathlib.Path(sandbox_base_dir)) / self.session_id
+        self.host_dir = _options.directory(pathlib.Path(sandbox_base_dir), mode=0o755) / self.session_id
         if self.host_dir.is_symlink():
             raise UsageError(f"{self.host_dir} is a link", hint="remove it, or take another session id")
         _options.directory(self.host_dir, in_container=made_of["backend"] == "docker")
@@ -58,7 +58,7 @@ class DockerSandboxExecutor:
         return _backend.opened(self._box, self._template).run(code)
 
     def execute_code(self, code: str) -> str:
-        """Runs code and returns what it printed, the value of its last expression, and what went wrong."""
+        """Runs code and returns what it printed, and what went wrong."""
         return _text(self.run(code))
 
     def cleanup(self, remove_files: bool = False) -> None:
@@ -77,10 +77,7 @@ class DockerSandboxExecutor:
 
 
 def _text(result: Result) -> str:
-    parts = [result.stdout]
-    if result.text is not None and result.text != "None":
-        parts.append(result.text + "\n")
-    parts.append(result.stderr)
+    parts = [result.stdout, result.stderr]
     if result.error is not None:
         parts.append(result.error.traceback)
     if not result.ok and (result.error is None or result.verdict.kind != "error"):
@@ -97,7 +94,8 @@ def _remove(place: pathlib.Path) -> None:
 
 
 def executor_for(session_id: str, **options: Any) -> Optional[DockerSandboxExecutor]:
-    """An executor when $DOLPHIN_SANDBOX switches it on: "1", "native" or "docker"; None when it is unset, "0" or empty."""
+    """An executor when $DOLPHIN_USE_DOCKER_SANDBOX switches it on: "1", or a backend, "native" or "docker". None when it is unset, "0" or empty.
+    Any other value is an error: code that is meant for a sandbox must not run without one because of a misspelt word."""
     value = os.environ.get(SWITCH, "").strip().lower()
     if value in ("", "0", "off", "false", "no"):
         return None
