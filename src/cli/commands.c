@@ -32,7 +32,7 @@
         {.id = OPT_TEMPLATE, .name = "template", .value = VALUE_REQUIRED, .placeholder = "NAME",     \
          .env = "GLOVEBOX_TEMPLATE", .help = (text), .fallback = (otherwise),                        \
          .completion = COMPLETE_TEMPLATE}
-#define ALLOW_WORDS "python-packages node-packages debian-packages github" /* the presets */
+#define ALLOW_WORDS "python-packages node-packages debian-packages github dependencies" /* the presets */
 #define ROW_GUARD_RULE                                                                               \
         {.id = OPT_POLICY_KEY, .key = "guard_rules", .name = "guard-rule", .value = VALUE_REQUIRED,  \
          .placeholder = "NAME=ACTION",                                                               \

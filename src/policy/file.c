@@ -198,6 +198,8 @@ static int read_allow(struct reader *rd, const struct place *at)
 
         if (!json_is_array(list))
                 return place_error(at, NULL, rd->err, "%s; allowed: a list of rules, such as [pypi.org:443, \"*.a.com\", python-packages], [] for none", place_kind(at));
+        if (rd->policy->network_is_whitelist && json_array_size(list) == 0)
+                return 0; /* no rules are named */
         network_allow_clear(rd->policy);
         for (size_t i = 0; i < json_array_size(list); i++) {
                 struct place item = {rd->doc, list, NULL, i};

@@ -31,11 +31,28 @@ void network_allow_clear(struct policy *p)
                 network_rule_free(p->network_allow[--p->n_network_allow]);
         free(p->network_allow);
         p->network_allow = NULL;
+        p->network_is_whitelist = false;
+}
+
+void network_allow_begin(struct policy *p)
+{
+        if (p->network_is_whitelist)
+                network_allow_clear(p);
+}
+
+int network_allow_whitelist(struct policy *p, gb_error *err)
+{
+        if (p->n_network_allow > 0)
+                return 0;
+        int r = network_allow_add_text(p, NETWORK_WHITELIST, err);
+        p->network_is_whitelist = r == 0;
+        return r;
 }
 
 int network_allow_copy(struct policy *to, const struct policy *from)
 {
         network_allow_clear(to);
+        to->network_is_whitelist = from->network_is_whitelist;
         for (size_t i = 0; i < from->n_network_allow; i++) {
                 struct network_rule *copy = network_rule_copy(from->network_allow[i]);
                 if (!copy || network_rule_add(to, copy, NULL) < 0)

@@ -19,6 +19,8 @@ int network_allow_add_text(struct policy *p, const char *text, gb_error *err);
  * filled in here; otherwise they are refused. ${secret:NAME} stays. */
 int network_allow_add_json(struct policy *p, const json_t *item, bool from_file, gb_error *err);
 void network_allow_clear(struct policy *p);
+/* Before a rule is added: those of network_mode: whitelist go. */
+void network_allow_begin(struct policy *p);
 int network_allow_copy(struct policy *to, const struct policy *from); /* 0 or -ENOMEM */
 int network_range_add_text(struct policy *p, const char *text, gb_error *err);
 /* Whether what a asks for is within what b lets pass: each of its rules is covered by one of b's (headers of a: only those of that rule), ranges and budgets are no more.
@@ -40,7 +42,10 @@ const char *network_protocol_name(enum network_protocol protocol);
 
 /* The presets, for help and completion: NULL-terminated names, and their rules as texts. */
 const char *const *network_presets(void);
-const char *const *network_preset_rules(const char *name); /* NULL: there is none of that name */
+const char *const *network_preset_rules(const char *name, bool *ret_intercepted); /* NULL: there is none of that name */
+/* The preset that network_mode: whitelist stands for, while no rules are named. */
+#define NETWORK_WHITELIST "dependencies"
+int network_allow_whitelist(struct policy *p, gb_error *err);
 
 /* Variables ("NAME=value") of programs in a box with this policy, NULL-terminated: the proxy for those that look for one. Those of the policy are stronger. */
 const char *const *network_env(const struct policy *p);

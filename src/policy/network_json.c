@@ -250,6 +250,7 @@ int network_allow_add_json(struct policy *p, const json_t *item, bool from_file,
         rule = network_rule_new();
         if (!rule)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        network_allow_begin(p);
         int r = read_map(rule, item, from_file, err);
         return r < 0 ? r : network_rule_add(p, TAKE_PTR(rule), err);
 }

@@ -84,22 +84,26 @@ static int read_rule(struct network_rule *r, const char *text, gb_error *err)
         return result < 0 ? result : network_rule_finish(r, has_scheme, err);
 }
 
-static int add_one(struct policy *p, const char *text, gb_error *err)
+static int add_one(struct policy *p, const char *text, bool intercepted, gb_error *err)
 {
         _cleanup_network_rule_ struct network_rule *r = network_rule_new();
 
         if (!r)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        r->intercept = intercepted;
         int result = read_rule(r, text, err);
         return result < 0 ? result : network_rule_add(p, TAKE_PTR(r), err);
 }
 
 int network_allow_add_text(struct policy *p, const char *text, gb_error *err)
 {
-        const char *const *rules = network_preset_rules(text), *const *presets = network_presets();
-        size_t before = p->n_network_allow, n = 0;
+        bool intercepted = false;
+        const char *const *rules = network_preset_rules(text, &intercepted), *const *presets = network_presets();
+        size_t before, n = 0;
         int r = 0;
 
+        network_allow_begin(p);
+        before = p->n_network_allow;
         if (!rules && !strpbrk(text, ".:/*[ ")) {
                 while (presets[n])
                         n++;
@@ -109,9 +113,9 @@ int network_allow_add_text(struct policy *p, const char *text, gb_error *err)
                                          near);
         }
         if (!rules)
-                return add_one(p, text, err);
+                return add_one(p, text, false, err);
         for (size_t i = 0; r == 0 && rules[i]; i++)
-                r = add_one(p, rules[i], err);
+                r = add_one(p, rules[i], intercepted, err);
         /* All of a preset or nothing of it. */
         while (r < 0 && p->n_network_allow > before)
                 network_rule_free(p->network_allow[--p->n_network_allow]);

@@ -90,8 +90,12 @@ static int parse_bool(const char *text, uint64_t *ret)
         return 0;
 }
 
+#define WHITELIST "whitelist" /* an allowlist that names what it lets pass when nobody else does */
+
 static int parse_network(const char *text, uint64_t *ret)
 {
+        if (strcmp(text, WHITELIST) == 0)
+                text = network_mode_name(NETWORK_ALLOWLIST);
         for (uint64_t i = NETWORK_NONE; i <= NETWORK_HOST; i++)
                 if (strcmp(text, network_mode_name((enum network_mode)i)) == 0) {
                         *ret = i;
@@ -279,7 +283,7 @@ bool policy_option_is_word(const struct policy_option *o)
 
 const char *policy_option_words(const struct policy_option *o)
 {
-        return o->type == OPTION_NETWORK ? "none allowlist host" : o->type == OPTION_BACKEND ? "native docker" : o->type == OPTION_WATCH ? "off on strict" : NULL;
+        return o->type == OPTION_NETWORK ? "none allowlist whitelist host" : o->type == OPTION_BACKEND ? "native docker" : o->type == OPTION_WATCH ? "off on strict" : NULL;
 }
 
 const struct policy_option *policy_option_by_key(const char *key)
@@ -317,7 +321,7 @@ char *policy_option_range(const struct policy_option *o, char buf[static POLICY_
         if (o->type == OPTION_WATCH)
                 snprintf(buf, POLICY_RANGE_MAX, "off, on or strict");
         else if (o->type == OPTION_NETWORK)
-                snprintf(buf, POLICY_RANGE_MAX, "none, allowlist or host");
+                snprintf(buf, POLICY_RANGE_MAX, "none, allowlist, whitelist or host");
         else if (o->type == OPTION_BOOL)
                 snprintf(buf, POLICY_RANGE_MAX, "%s or %s", max, min);
         else if (policy_option_is_word(o))
@@ -356,7 +360,7 @@ int option_apply(const struct policy_option *o, struct policy *p, const char *te
         if (value < o->min || value > o->max)
                 return out_of_range(o, value > o->max, text, err);
         put(o, p, value);
-        return 0;
+        return o->type == OPTION_NETWORK && strcmp(text, WHITELIST) == 0 ? network_allow_whitelist(p, err) : 0;
 }
 
 int option_check(const struct policy_option *o, const struct policy *p, gb_error *err)

@@ -115,6 +115,7 @@ struct policy {
 
         struct network_rule **network_allow; /* NETWORK_ALLOWLIST: none lets nothing pass */
         size_t n_network_allow;
+        bool network_is_whitelist; /* the rules are those of network_mode: whitelist, and the first that is named takes their place */
         struct address_range network_ranges[NETWORK_RANGES_MAX]; /* that may be dialled although they are not public */
         size_t n_network_ranges;
         uint64_t network_bytes;       /* up and down together; 0: no limit */

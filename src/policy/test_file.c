@@ -94,7 +94,7 @@ static void test_refused(void **state)
                 {"timeout_max: 10\n", "x.yaml:1:14: timeout: 30s is above timeout_max, which is 10s at trust level \"standard\"; "
                                       "ask for less or raise timeout_max in the policy file"},
                 {"read_only: yes\n", "x.yaml:1:12: read_only: \"yes\" is not a yes or no; allowed: true or false"},
-                {"network_mode: bridge\n", "x.yaml:1:15: network_mode: \"bridge\" is not a network mode; allowed: none, allowlist or host"},
+                {"network_mode: bridge\n", "x.yaml:1:15: network_mode: \"bridge\" is not a network mode; allowed: none, allowlist, whitelist or host"},
                 {"backend: podman\n", "x.yaml:1:10: backend: \"podman\" is not a backend; allowed: native or docker"},
                 {"runtime: runsc\n", "x.yaml:1:10: runtime: \"runsc\" is a runtime of an engine, and the backend is native; "
                                      "use it with the backend docker, or the runtime \"default\""},

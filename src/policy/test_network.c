@@ -267,15 +267,61 @@ static void test_presets(void **state)
         for (; names[n]; n++) {
                 _cleanup_policy_ struct policy *p = make();
                 gb_error err;
-                const char *const *rules = network_preset_rules(names[n]);
+                bool intercepted;
+                const char *const *rules = network_preset_rules(names[n], &intercepted);
                 assert_non_null(rules);
                 assert_int_equal(network_allow_add_text(p, names[n], &err), 0);
-                for (size_t i = 0; i < p->n_network_allow; i++)
+                for (size_t i = 0; i < p->n_network_allow; i++) {
                         assert_string_equal(p->network_allow[i]->text, rules[i]); /* shown as they are written */
+                        assert_int_equal(p->network_allow[i]->intercept, intercepted);
+                }
                 assert_null(rules[p->n_network_allow]);
         }
-        assert_int_equal(n, 4);
-        assert_null(network_preset_rules("none"));
+        assert_int_equal(n, 5);
+        bool intercepted;
+        assert_null(network_preset_rules("none", &intercepted));
+}
+
+/* An allowlist that has rules when none are named. Whatever comes first in a file, rules that are named take their place. */
+static void test_whitelist(void **state)
+{
+        static const struct {
+                const char *text;
+                size_t n;
+                const char *first;
+        } rows[] = {
+                {"network_mode: whitelist\n", 4, "GET,HEAD https://pypi.org:443"},
+                {"network_mode: whitelist\nnetwork_allow: []\n", 4, "GET,HEAD https://pypi.org:443"},
+                {"network_allow: []\nnetwork_mode: whitelist\n", 4, "GET,HEAD https://pypi.org:443"},
+                {"network_mode: whitelist\nnetwork_allow: [a.com]\n", 1, "https://a.com:443"},
+                {"network_allow: [a.com]\nnetwork_mode: whitelist\n", 1, "https://a.com:443"},
+                {"network_mode: whitelist\nnetwork_allow: [{host: a.com}]\n", 1, "https://a.com:443"},
+                {"network_mode: allowlist\nnetwork_allow: []\n", 0, NULL},
+                {"network_mode: allowlist\nnetwork_allow: [dependencies]\n", 4, "GET,HEAD https://pypi.org:443"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                _cleanup_policy_ struct policy *p = NULL;
+                gb_error err;
+                if (policy_parse("x.yaml", rows[i].text, strlen(rows[i].text), NULL, &p, &err) < 0)
+                        fail_msg("%s: %s", rows[i].text, err.message);
+                assert_int_equal(p->network_mode, NETWORK_ALLOWLIST);
+                assert_int_equal(p->n_network_allow, rows[i].n);
+                if (rows[i].n > 0)
+                        assert_string_equal(p->network_allow[0]->text, rows[i].first);
+                _cleanup_policy_ struct policy *copy = policy_copy(p);
+                assert_int_equal(copy->n_network_allow, rows[i].n);
+                assert_int_equal(network_allow_add_text(copy, "b.com", &err), 0);
+                assert_int_equal(copy->n_network_allow, p->network_is_whitelist ? 1 : rows[i].n + 1);
+        }
+        _cleanup_policy_ struct policy *p = NULL;
+        gb_error err;
+        assert_int_equal(policy_parse("x.yaml", "timeout: 5\n", 11, NULL, &p, &err), 0);
+        assert_int_equal(policy_set(p, "network_mode", "whitelist", "--network", &err), 0);
+        assert_int_equal(p->n_network_allow, 4);
+        assert_int_equal(policy_set(p, "network_allow", "a.com", "--allow", &err), 0);
+        assert_int_equal(policy_set(p, "network_allow", "b.com", "--allow", &err), 0);
+        assert_int_equal(p->n_network_allow, 2);
 }
 
 static void test_bounds(void **state)
@@ -598,7 +644,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_texts),   cmocka_unit_test(test_refused_texts), cmocka_unit_test(test_mappings), cmocka_unit_test(test_refused_mappings),
-                cmocka_unit_test(test_presets), cmocka_unit_test(test_bounds),        cmocka_unit_test(test_fill),     cmocka_unit_test(test_within),
+                cmocka_unit_test(test_presets), cmocka_unit_test(test_whitelist), cmocka_unit_test(test_bounds),        cmocka_unit_test(test_fill),     cmocka_unit_test(test_within),
                 cmocka_unit_test(test_within_modes), cmocka_unit_test(test_narrow),   cmocka_unit_test(test_env),      cmocka_unit_test(test_secrets),
                 cmocka_unit_test(test_set),     cmocka_unit_test(test_files),
         };

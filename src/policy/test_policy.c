@@ -186,7 +186,7 @@ static void test_refused_values(void **state)
                 {"pids_limit", "1.5", "--flag: \"1.5\" is not a whole number; allowed: 2 to 65536"},
                 {"nofile", "15", "--flag: \"15\" is too small; allowed: 16 to 1048576"},
                 {"read_only", "yes", "--flag: \"yes\" is not a yes or no; allowed: true or false"},
-                {"network_mode", "bridge", "--flag: \"bridge\" is not a network mode; allowed: none, allowlist or host"},
+                {"network_mode", "bridge", "--flag: \"bridge\" is not a network mode; allowed: none, allowlist, whitelist or host"},
                 {"mem_limt", "1g", "--flag: a policy has no key \"mem_limt\""},
                 {"mem_limit", "\x1b[2J", "--flag: \"\\x1b[2J\" is not a size; allowed: " MEM_RANGE ", such as 512m"},
         };

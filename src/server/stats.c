@@ -6,6 +6,8 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "engine/network.h"
+#include "engine/session.h"
 #include "server/metrics.h"
 #include "server/run_object.h"
 #include "server/workers.h"
@@ -119,6 +121,19 @@ static json_t *number_or_null(bool known, uint64_t n)
         return known ? json_number(n) : json_null();
 }
 
+/* Only the proxy of an allowlist counts: with the host's network nobody does. */
+static json_t *network_to_json(struct live_session *s)
+{
+        const struct policy *p = s->policy;
+        _cleanup_free_ struct ledger_copy *l = p->network_mode == NETWORK_ALLOWLIST ? session_network_ledger(s->session) : NULL;
+        bool known = p->network_mode == NETWORK_NONE || l;
+        struct ledger_copy none = {0};
+        const struct ledger_copy *c = l ? l : &none;
+
+        return json_pack("{s:o, s:o, s:o, s:o, s:o}", "requests", number_or_null(known, c->requests), "denied", number_or_null(known, c->denied), "bytes_up",
+                         number_or_null(known, c->bytes_up), "bytes_down", number_or_null(known, c->bytes_down), "open", number_or_null(known, c->open));
+}
+
 /* A number that is not counted on this host, or could not be read (u NULL), is null, not 0. */
 static json_t *sample_to_json(struct live_session *s, const char *run, const struct box_usage *u, const struct stats_last *now, const struct stats_last *before)
 {
@@ -136,7 +151,7 @@ static json_t *sample_to_json(struct live_session *s, const char *run, const str
         pthread_mutex_unlock(&s->lock);
         json_t *percent = usec > 0 && u->cpu_known ? json_rate((double)grown(now->cpu_usec, before->cpu_usec) * 100.0 / (double)usec) : json_null();
         json_t *rate = usec > 0 ? json_rate((double)grown(now->output_bytes, before->output_bytes) * 1e6 / (double)usec) : json_null();
-        return json_pack("{s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:o, s:o}, s:{s:i, s:o}}",
+        return json_pack("{s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:o, s:{s:o, s:o}, s:{s:i, s:o}}",
                          "time", time_to_json(wall_usec()), "session", s->one_shot ? json_null() : id_or_null(s->id), "run", id_or_null(run),
                          "cpu", "usec", number_or_null(u->cpu_known, u->cpu_usec), "percent", percent,
                          "limit_milli", json_number(p->cpu_milli),
@@ -151,6 +166,7 @@ static json_t *sample_to_json(struct live_session *s, const char *run, const str
                          "limit_inodes", json_number(p->inode_limit),
                          "io", "read_bytes", number_or_null(u->io_known, u->io_read_bytes),
                          "write_bytes", number_or_null(u->io_known, u->io_write_bytes),
+                         "network", network_to_json(s),
                          "output", "bytes", json_number(now->output_bytes), "bytes_per_second", rate,
                          "runs", "active", (int)active, "total", json_number(total));
 }

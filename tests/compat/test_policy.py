@@ -86,6 +86,15 @@ def test_the_whitelist_is_where_dependencies_come_from(manager):
         manager.create_container(runtime_configs={"network_mode": "host", "network_allow": ["api.example.com"]})
 
 
+def test_the_whitelist_of_a_file(config):
+    """"Network access is restricted to dependency fetching only." (tests/e2e/test_network_tools.py has pip, and uploads that are refused.)"""
+    config.write_text(CONFIG.replace("network_mode: none", "network_mode: whitelist"))
+    outcome = SandboxExecutor(config).execute(ELSEWHERE)
+    assert "403" in outcome.output and outcome.result.network.refused[0].host == "example.com" and outcome.security["network"] == "allowlist"
+    rules = SandboxExecutor(config).policy()["network_allow"]
+    assert {"pypi.org", "files.pythonhosted.org"} <= {rule["host"] for rule in rules} and all(rule["methods"] == ["GET", "HEAD"] for rule in rules)
+
+
 def test_an_allowlist_of_a_file(config):
     config.write_text(CONFIG.replace("network_mode: none", """network_mode: allowlist
 network_allow:
@@ -103,6 +112,26 @@ def test_values_of_headers_are_not_left_out_in_silence(config):
     config.write_text(CONFIG.replace("network_mode: none", "network_mode: allowlist\nnetwork_allow: [{host: b.example.com, protocol: http, headers: {X-Key: value}}]"))
     with pytest.raises(UnenforceableError, match="headers"):
         SandboxExecutor(config).execute("1")
+
+
+def test_harmless_keys_of_docker_py(manager):
+    box = manager.create_container("glovebox-python", {
+        "detach": True, "command": "tail -f /dev/null", "name": "worker-1", "labels": {"team": "a"}, "environment": ["A=1", "B=x=y"], "working_dir": "/tmp/work",
+        "cpu_quota": 50_000, "cpu_period": 100_000, "mem_limit": "128m", "memswap_limit": "128m", "tmpfs": {"/tmp": "rw,noexec,size=32m"}, "stdin_open": True, "tty": False})
+    result = box.run("import os; print(os.environ['A'], os.environ['B'], os.getcwd(), os.statvfs('/tmp').f_blocks * os.statvfs('/tmp').f_frsize >> 20)")
+    assert result.stdout == "1 x=y /tmp/work 32\n", result
+    assert (result.raw["limits"]["cpu_milli"], result.raw["limits"]["memory_bytes"]) == (500, 128 << 20)
+    info = box.info()
+    assert info.name == "worker-1" and info.metadata["team"] == "a" and info.metadata["made-by"] == "container-manager"
+
+
+@pytest.mark.parametrize("config, said", [
+    ({"mem_limit": "128m", "memswap_limit": "256m"}, "swap"), ({"memswap_limit": -1}, "swap"), ({"tmpfs": {"/usr": ""}}, "/usr"), ({"tmpfs": ["/run:size=1m"]}, "/run"),
+    ({"working_dir": "/usr/x"}, "working_dir"), ({"environment": ["HOME"]}, "HOME"), ({"cpu_period": 0}, "cpu_period"), ({"oom_kill_disable": True}, "oom_kill_disable")])
+def test_keys_that_cannot_be_honoured_are_refused(manager, config, said):
+    with pytest.raises(PolicyError, match=said):
+        manager.create_container(runtime_configs=config)
+    assert manager.cleanup() == 0
 
 
 def test_cleaning_up(manager):
@@ -137,6 +166,32 @@ def test_usage_is_seen_while_it_runs(config):
     assert outcome.success and len(seen) >= 2 and seen == outcome.samples
     assert max(sample.memory_bytes for sample in seen) > 50 << 20, [sample.memory_bytes for sample in seen]
     assert outcome.usage["memory_bytes"] > 50 << 20
+    assert all(sample.cpu_percent is not None and sample.disk_bytes is not None and sample.network_requests == 0 for sample in seen), seen
+    assert all(sample.pids > 0 for sample in seen[:-1])  # the last one is taken when the program has ended
+
+
+def test_processor_percent_and_network_of_samples(config):
+    config.write_text(CONFIG.replace("network_mode: none", "network_mode: whitelist"))
+    outcome = SandboxExecutor(config).execute(ELSEWHERE + "import time\nend = time.monotonic() + 1.2\nwhile time.monotonic() < end: pass")
+    assert max(sample.cpu_percent for sample in outcome.samples) > 30, [sample.cpu_percent for sample in outcome.samples]
+    assert outcome.samples[-1].network_requests == outcome.samples[-1].network_denied == 1, outcome.samples[-1]
+
+
+def test_a_short_run_has_a_sample(config):
+    outcome = SandboxExecutor(config).execute("print(1)")
+    assert outcome.samples and outcome.samples[-1].cpu_percent is not None
+
+
+def test_a_callback_that_raises_is_reported_once(config, caplog):
+    calls = []
+
+    def fails(sample):
+        calls.append(sample)
+        raise KeyError("of the callback")
+    outcome = SandboxExecutor(config).execute("import time; time.sleep(1); print('done')", on_usage=fails)
+    assert outcome.success and outcome.output == "done\n" and len(calls) >= 2 and calls == outcome.samples
+    assert isinstance(outcome.usage_error, KeyError) and [record.message for record in caplog.records if record.name == "glovebox"] == [
+        "on_usage raised KeyError('of the callback'): the run goes on, and so do the samples"]
 
 
 @pytest.mark.parametrize("code, violation", [("while True: pass", "timeout"), ("x = b'x' * (1 << 30)", "memory"),

@@ -211,14 +211,16 @@ def test_intercepted(backend, scratch):
     context.load_cert_chain(certificate, key)
     with serving(context) as site:
         policy.write_text(f"network_mode: allowlist\nnetwork_ranges: [127.0.0.1]\nnetwork_allow:\n"
-                          f"  - {{host: localhost, ports: [{site.port}], paths: [/a], headers: {{X-Key: a key of nobody}}, intercept: true}}\n")
+                          f"  - {{host: localhost, ports: [{site.port}], paths: [/a], methods: [GET], headers: {{X-Key: a key of nobody}}, intercept: true}}\n")
         code = f"""
 path = os.environ["SSL_CERT_FILE"]
 print(path, "PRIVATE KEY" in open(path).read(), "key of nobody" in str(dict(os.environ)))
 print([get("https://localhost:{site.port}" + path)[0] for path in ("/a", "/b")])
+request = urllib.request.Request("https://localhost:{site.port}/a", data=b"x", method="POST")
+print(get(request)[0])
 """
         result = backend.run(CLIENT + code, policy=policy, environ={"SSL_CERT_FILE": str(certificate)})
-        assert result.stdout == "/run/secrets/glovebox-ca.pem False False\n[200, 403]\n", result.explain()
+        assert result.stdout == "/run/secrets/glovebox-ca.pem False False\n[200, 403]\n403\n", result.explain()
         assert (site.paths, site.keys) == (["/a"], ["a key of nobody"])
 
 

@@ -12,7 +12,7 @@ from server import NDJSON, SSE, Server
 
 SPIN = "import time\nend = time.monotonic() + {}\nprint('on', flush=True)\nwhile time.monotonic() < end: pass"
 WAIT = "print('on', flush=True)\ninput()"
-KEYS = {"time", "session", "run", "cpu", "memory", "pids", "disk", "io", "output", "runs"}
+KEYS = {"time", "session", "run", "cpu", "memory", "pids", "disk", "io", "network", "output", "runs"}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,7 @@ def test_one_sample(server, session):
     assert (sample["session"], sample["run"]) == (session, None)
     assert sample["cpu"]["percent"] is None and sample["output"]["bytes_per_second"] is None, "rates need two"
     assert sample["runs"] == {"active": 0, "total": 0}
+    assert sample["network"] == {"requests": 0, "denied": 0, "bytes_up": 0, "bytes_down": 0, "open": 0}
     server.run("x = bytearray(40 << 20); print('y' * 1000); open('f', 'wb').write(bytes(1 << 20))", session)
     after = server.get(f"/v1/sessions/{session}/stats").expect(200).json
     assert after["runs"] == {"active": 0, "total": 1} and after["output"]["bytes"] == 1001

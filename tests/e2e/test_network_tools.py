@@ -34,14 +34,46 @@ def wheel():
     return out.getvalue()
 
 
-def test_pip(internet, one_net_box):
+PIP = "/usr/bin/python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --target /workspace/lib tiny && PYTHONPATH=/workspace/lib python3 -c 'import tiny; print(tiny.answer())'"
+
+
+@pytest.fixture
+def packages(internet):
+    """The index of Python packages, and the server of their files."""
     data = wheel()
     digest = hashlib.sha256(data).hexdigest()
     page = f'<!DOCTYPE html><html><body><a href="https://files.pythonhosted.org/packages/tiny-1.0-py3-none-any.whl#sha256={digest}">tiny-1.0-py3-none-any.whl</a></body></html>'.encode()
     index = internet.site("pypi.org", reply=lambda r: (200, {"Content-Type": "text/html"}, page) if r.path == "/simple/tiny/" else (404, {}, b""))
-    files = internet.site("files.pythonhosted.org", reply=lambda r: data)
-    code = "/usr/bin/python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --target /workspace/lib tiny && PYTHONPATH=/workspace/lib python3 -c 'import tiny; print(tiny.answer())'"
-    result = one_net_box.run(code, "sh", allow="python-packages")
+    return index, internet.site("files.pythonhosted.org", reply=lambda r: data)
+
+
+UPLOAD = """
+import urllib.request, urllib.error
+for method in ("POST", "PUT", "DELETE", "PATCH"):
+    try:
+        print(method, urllib.request.urlopen(urllib.request.Request("https://pypi.org/legacy/", method=method, data=b"stolen"), timeout=20).status)
+    except urllib.error.HTTPError as error:
+        print(method, error.code, error.read().decode(), end="\\n\\n")
+"""
+
+
+def test_the_whitelist_fetches_and_sends_nothing(packages, one_net_box):
+    """network_mode: whitelist is for dependencies: pip works, and what would upload is refused with a sentence."""
+    index, files = packages
+    result = one_net_box.run(PIP, "sh", network="whitelist")
+    assert result.verdict == "ok" and result.stdout.splitlines()[-1] == "42", result.explain()
+    assert index.requests and files.requests and {r.method for r in index.requests + files.requests} == {"GET"}
+    result = one_net_box.run(UPLOAD, network="whitelist")
+    lines = result.stdout.split("\n\n")[:-1]
+    assert [line.split()[:2] for line in lines] == [[method, "403"] for method in ("POST", "PUT", "DELETE", "PATCH")], result.explain()
+    assert all("GET, HEAD" in line for line in lines), lines
+    assert not any(r.body for r in index.requests) and {r.method for r in index.requests} == {"GET"}
+    assert {row["decision"] for row in result.json["network"]["hosts"]} <= {"method", "allowed"} and result.json["network"]["denied"] == 4, result.explain()
+
+
+def test_pip(packages, one_net_box):
+    index, files = packages
+    result = one_net_box.run(PIP, "sh", allow="python-packages")
     assert result.verdict == "ok" and result.stdout.splitlines()[-1] == "42", result.explain()
     assert index.requests and files.requests
     assert {row["host"] for row in result.json["network"]["hosts"] if row["decision"] == "allowed"} == {"pypi.org", "files.pythonhosted.org"}

@@ -198,6 +198,11 @@ class Stats:
     disk_limit_bytes: Optional[int]
     io_read_bytes: Optional[int]
     io_write_bytes: Optional[int]
+    network_requests: Optional[int]
+    network_denied: Optional[int]
+    network_bytes_up: Optional[int]
+    network_bytes_down: Optional[int]
+    network_open: Optional[int]
     output_bytes: Optional[int]
     output_bytes_per_second: Optional[float]
     runs_active: Optional[int]
@@ -207,7 +212,7 @@ class Stats:
     @classmethod
     def from_object(cls, o: Json) -> "Stats":
         cpu, memory, pids, disk = _part(o, "cpu"), _part(o, "memory"), _part(o, "pids"), _part(o, "disk")
-        io, output, runs = _part(o, "io"), _part(o, "output"), _part(o, "runs")
+        io, network, output, runs = _part(o, "io"), _part(o, "network"), _part(o, "output"), _part(o, "runs")
         return cls(
             time=parse_time(o.get("time")), session=o.get("session"), run=o.get("run"),
             cpu_usec=cpu.get("usec"), cpu_percent=cpu.get("percent"), cpu_limit_milli=cpu.get("limit_milli"),
@@ -215,6 +220,8 @@ class Stats:
             pids=pids.get("current"), pids_peak=pids.get("peak"), pids_limit=pids.get("limit"),
             disk_bytes=disk.get("bytes"), disk_inodes=disk.get("inodes"), disk_limit_bytes=disk.get("limit_bytes"),
             io_read_bytes=io.get("read_bytes"), io_write_bytes=io.get("write_bytes"),
+            network_requests=network.get("requests"), network_denied=network.get("denied"), network_bytes_up=network.get("bytes_up"),
+            network_bytes_down=network.get("bytes_down"), network_open=network.get("open"),
             output_bytes=output.get("bytes"), output_bytes_per_second=output.get("bytes_per_second"),
             runs_active=runs.get("active"), runs_total=runs.get("total"), raw=o)
 

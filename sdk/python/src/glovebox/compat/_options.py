@@ -14,7 +14,7 @@ from ..network import Rule, rules_body
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 CONTAINER_USER = 1000
 CPU_PERIOD = 100_000  # microseconds, of which a quota is a part
-DEPENDENCIES = ("python-packages",)  # what a whitelist lets pass that names nothing: where dependencies come from
+DEPENDENCIES = ("dependencies",)  # what a whitelist lets pass that names nothing: packages can be fetched, nothing can be sent
 
 
 def check_name(what: str, name: str) -> str:

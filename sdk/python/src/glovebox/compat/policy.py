@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import subprocess
 import threading
@@ -23,10 +24,14 @@ from . import _backend, _options
 
 IMAGE = "glovebox-python"
 TEMPLATE = "python"
-WATCH_SECONDS = 0.2
+WATCH_SECONDS, WATCH_FIRST_SECONDS = 0.2, 0.05
+_log = logging.getLogger("glovebox")
 _DEFAULT = "default"  # of a name in a policy
 #: What create_container() understands of a container's configuration, and what it must be.
 _FIXED = {"cap_drop": ["ALL"], "read_only": True, "privileged": False, "cap_add": [], "network_disabled": True}
+#: What says nothing about isolation, and has no meaning for a box: it waits for code until it is removed.
+_IGNORED = ("detach", "command", "stdin_open", "tty", "auto_remove", "remove")
+_CPU_PERIOD = "cpu_period"
 _LIMITS = {"mem_limit": "mem_limit", "pids_limit": "pids_limit", "timeout": "timeout", "tmp_size": "tmp_size", "disk_limit": "disk_limit", "cpu_count": "cpu_count"}
 _GUARD = ("guard", "scrub", "guard_rules", "guard_imports")
 
@@ -40,17 +45,22 @@ class ContainerManager:
         self._lock = threading.Lock()
 
     def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Sandbox:
-        """runtime_configs: mem_limit, cpu_count, nano_cpus, pids_limit, timeout, network_mode ("none", "host", "whitelist": the hosts that dependencies come
-        from, or the rules of network_allow), network_allow, environment, user, secrets
-        ({"NAME": text}, which do not come back), guard, scrub, guard_rules, guard_imports, and what holds anyway: cap_drop ALL, security_opt no-new-privileges,
-        read_only."""
+        """runtime_configs has the keys of docker-py. Limits: mem_limit, memswap_limit, cpu_count, nano_cpus, cpu_quota with cpu_period, pids_limit, tmpfs,
+        and timeout. network_mode: "none", "host", or "whitelist": hosts that dependencies come from, or the rules of network_allow. environment, labels,
+        name, working_dir, user. secrets: {"NAME": text}, which do not come back. guard, scrub, guard_rules, guard_imports. What holds anyway may be
+        said: cap_drop ALL, security_opt no-new-privileges, read_only. What would weaken the box is refused."""
         made_of = _backend.box(self._backend, image, TEMPLATE, self._client)
         config = dict(runtime_configs or {})
         policy: Dict[str, Any] = _options.limits(network=str(config.pop("network_mode", "none")), allow=config.pop("network_allow", None))
-        environment, secrets = config.pop("environment", None), config.pop("secrets", None)
+        environment, secrets = _environment(config.pop("environment", None)), config.pop("secrets", None)
+        name, place = config.pop("name", None), config.pop("working_dir", None)
+        metadata = {**_labels(config.pop("labels", None)), "made-by": "container-manager", "image": image}
+        policy.update(_understand_together(config))
         for key, value in config.items():
             policy.update(_understand(key, value))
-        box = _backend.opened(Sandbox(**made_of, policy=policy, env=environment, secrets=secrets, metadata={"made-by": "container-manager", "image": image}, client=self._client), TEMPLATE)
+        box = _backend.opened(Sandbox(**made_of, policy=policy, env=environment, secrets=secrets, metadata=metadata, name=name, client=self._client), TEMPLATE)
+        if place is not None:
+            _enter(box, str(place))
         with self._lock:
             self._boxes[box.id] = box
         return box
@@ -85,8 +95,63 @@ class ContainerManager:
             box.close()
 
 
+def _environment(value: Any) -> Optional[Dict[str, str]]:
+    """A dict, or a list of NAME=value."""
+    if value is None or isinstance(value, Mapping):
+        return {str(name): str(text) for name, text in value.items()} if value else None
+    pairs = [str(each).partition("=") for each in value]
+    lacking = [name for name, equals, _ in pairs if not equals]
+    if lacking:
+        raise PolicyError(f"environment: {lacking[0]!r} has no value", hint="NAME=value; variables of this process are not handed on")
+    return {name: text for name, _, text in pairs}
+
+
+def _labels(value: Any) -> Dict[str, str]:
+    """A dict, or a list of names."""
+    return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {str(name): "" for name in value or ()}
+
+
+def _enter(box: Sandbox, place: str) -> None:
+    """Where the code begins."""
+    done = box.run(f"import os\nos.makedirs({place!r}, exist_ok=True)\nos.chdir({place!r})\ndel os")
+    if not done.ok:
+        box.close()
+        raise PolicyError(f"working_dir {place!r} cannot be used: {done.error.value if done.error else done.verdict.message}",
+                          hint="/sandbox, /tmp and what is below them can be written to")
+
+
+def _understand_together(config: Dict[str, Any]) -> Dict[str, Any]:
+    """Keys that have a meaning only together; they are taken out of the configuration."""
+    policy: Dict[str, Any] = {}
+    quota, period = config.pop("cpu_quota", None), config.pop(_CPU_PERIOD, None)
+    if quota is not None:
+        policy["cpu_count"] = int(quota) / int(period or _options.CPU_PERIOD)
+    elif period is not None and int(period) <= 0:
+        raise PolicyError(f"cpu_period {period!r} is refused: it has to be more than 0", hint="100000 microseconds are usual")
+    swap = config.pop("memswap_limit", None)
+    if swap is not None and swap != config.get("mem_limit"):
+        raise PolicyError(f"memswap_limit {swap!r} is refused: a box has no swap", hint="leave it out, or give it the value of mem_limit")
+    places = config.pop("tmpfs", None)
+    if places is not None:
+        policy.update(_understand_tmpfs(places))
+    return policy
+
+
+def _understand_tmpfs(places: Any) -> Dict[str, Any]:
+    """{"/tmp": "size=64m,..."}: /tmp is one in every box, and its size can be chosen."""
+    if not isinstance(places, Mapping):
+        places = {str(each).partition(":")[0]: str(each).partition(":")[2] for each in places}
+    elsewhere = [path for path in places if str(path).rstrip("/") != "/tmp"]
+    if elsewhere:
+        raise PolicyError(f"tmpfs at {elsewhere[0]!r} is nothing that a box has", hint="/tmp and /sandbox can be written to")
+    sizes = [word.partition("=")[2] for text in places.values() for word in str(text or "").split(",") if word.startswith("size=")]
+    return {"tmp_size": sizes[-1]} if sizes else {}
+
+
 def _understand(key: str, value: Any) -> Dict[str, Any]:
     """One key of a container's configuration as keys of a policy."""
+    if key in _IGNORED:
+        return {}
     if key in _LIMITS:
         return {_LIMITS[key]: value}
     if key in _GUARD:
@@ -106,7 +171,9 @@ def _understand(key: str, value: Any) -> Dict[str, Any]:
         if value != _FIXED[key]:
             raise PolicyError(f"{key}: {value!r} is refused: it is {_FIXED[key]!r} in every box", hint=f"leave {key} out")
         return {}
-    raise PolicyError(f"{key} is nothing that a box has", hint="known: " + ", ".join(sorted([*_LIMITS, *_FIXED, "nano_cpus", "security_opt", "user", "environment", "network_mode", "network_allow", "secrets", *_GUARD])))
+    raise PolicyError(f"{key} is nothing that a box has", hint="known: " + ", ".join(sorted([
+        *_LIMITS, *_FIXED, *_IGNORED, *_GUARD, "nano_cpus", "cpu_quota", _CPU_PERIOD, "memswap_limit", "tmpfs", "labels", "name", "working_dir", "security_opt",
+        "user", "environment", "network_mode", "network_allow", "secrets"])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +191,7 @@ class Outcome:
     samples: List[Stats]           #: what was seen while it ran
     security: Dict[str, Any]       #: trust level, limits, controls, backend, what the guard found, what was scrubbed
     result: Result
+    usage_error: Optional[Exception] = None  #: the first one that on_usage has raised
 
 
 _VIOLATIONS = ("timeout", "cpu", "memory", "pids", "disk", "output", "syscall")
@@ -156,14 +224,15 @@ class SandboxExecutor:
 
     def execute(self, code: str, trust: Optional[str] = None, *, timeout: Optional[float] = None, stdin: Union[None, str, bytes] = None,
                 on_usage: Optional[Callable[[Stats], Any]] = None, secrets: Optional[Secrets] = None) -> Outcome:
-        """Runs code at a trust level. secrets: variables of the code that do not come back in what it prints. on_usage is called with a sample of what the box uses, about five times a second while it runs. The box is gone
-        afterwards, however it ended."""
+        """Runs code at a trust level. secrets: variables of the code that do not come back in what it prints. on_usage is called with a sample of what the
+        box uses, about five times a second while it runs and once after that: percent of a processor, memory, tasks, disk, network. What it raises is logged
+        once. The box is gone afterwards, however it ended."""
         policy = self.policy(trust)
         with _backend.opened(Sandbox(**self._made_of(policy), policy=_wire(policy), secrets=secrets, client=self._client), self._template) as box:
             samples: List[Stats] = []
-            with _Watch(box, samples, on_usage):
+            with _Watch(box, samples, on_usage) as watch:
                 result = box.run(code, timeout=timeout, stdin=stdin, last=True)
-            return _outcome(result, policy, samples)
+            return _outcome(result, policy, samples, watch.error)
 
     def _made_of(self, policy: Mapping[str, Any]) -> Dict[str, Any]:
         """By the file, unless the caller names another. The variables of the environment are in what glovebox has read already."""
@@ -206,34 +275,60 @@ def _network(policy: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 class _Watch:
-    """Looks at a box from a thread of its own while something runs in it."""
+    """Looks at a box from a thread of its own while something runs in it, and once more after that."""
 
-    def __init__(self, box: Sandbox, samples: List[Stats], tell: Optional[Callable[[Stats], Any]]) -> None:
-        self._box, self._samples, self._tell = box, samples, tell
+    def __init__(self, box: Sandbox, samples: List[Stats], callback: Optional[Callable[[Stats], Any]]) -> None:
+        self._box, self._samples, self._callback = box, samples, callback
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._last: Optional[Stats] = None
+        self.error: Optional[Exception] = None  #: the first one that the callback has raised
 
-    def _look(self) -> None:
-        while not self._over.is_set():
+    def _look(self) -> bool:
+        """Whether there was something to see."""
+        try:
+            sample = _with_percent(self._box.stats(), self._last)
+        except GloveboxError:
+            return False
+        self._last = sample
+        self._samples.append(sample)
+        if self._callback is not None:
             try:
-                sample = self._box.stats()
-            except GloveboxError:
+                self._callback(sample)
+            except Exception as error:
+                if self.error is None:
+                    self.error = error
+                    _log.warning("on_usage raised %r: the run goes on, and so do the samples", error, exc_info=error)
+        return True
+
+    def _watch(self) -> None:
+        while not self._over.wait(WATCH_SECONDS if self._samples else WATCH_FIRST_SECONDS):
+            if not self._look():
                 return
-            self._samples.append(sample)
-            if self._tell is not None:
-                self._tell(sample)
-            self._over.wait(WATCH_SECONDS)
 
     def __enter__(self) -> "_Watch":
+        try:
+            self._last = self._box.stats()  # what processor time is counted from
+        except GloveboxError:
+            pass
         self._thread.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._over.set()
         self._thread.join()
+        self._look()
 
 
-def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats]) -> Outcome:
+def _with_percent(sample: Stats, before: Optional[Stats]) -> Stats:
+    """With what it took of one processor since the sample before."""
+    if before is None or sample.time is None or before.time is None or sample.cpu_usec is None or before.cpu_usec is None:
+        return sample
+    seconds = (sample.time - before.time).total_seconds()
+    return dataclasses.replace(sample, cpu_percent=(sample.cpu_usec - before.cpu_usec) / seconds / 1e4) if seconds > 0 else sample
+
+
+def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats], usage_error: Optional[Exception]) -> Outcome:
     kind = str(result.verdict.kind)
     error = result.stderr + (result.error.traceback if result.error is not None else "") + (result.verdict.message if kind == "blocked" else "")
     return Outcome(
@@ -244,4 +339,4 @@ def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats]) ->
                   "controls": {name: control.state for name, control in result.controls.items()},
                   "guard": policy["guard"], "scrub": policy["scrub"], "findings": [dataclasses.asdict(finding) for finding in result.guard],
                   "scrubbed": result.scrubbed},
-        result=result)
+        result=result, usage_error=usage_error)
