@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent on Open Interpreter: a box that is kept, and its languages in it."""
+import contextlib
+import io
 import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -12,7 +15,7 @@ from isolation import wait_until
 from server import Server
 from glovebox.compat import ironclaw
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
-from glovebox.errors import UsageError
+from glovebox.errors import NotFoundError, PolicyError, UsageError
 
 pytestmark = on_each_backend
 
@@ -45,6 +48,62 @@ def test_the_box_is_kept(manager):
     box = manager.get_or_create_container()
     box.run("x = 1")
     assert manager.get_or_create_container() is box and box.run("x").text == "1"
+
+
+def test_the_lines_of_the_document(monkeypatch, tmp_path):
+    """`python3 -c "from ... import SandboxManager; sm = SandboxManager(); c = sm.get_or_create_container(); print(c.status); sm.stop_container()"`, unchanged."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code = "sm = SandboxManager(); c = sm.get_or_create_container(); print(c.status); sm.stop_container()"
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, {"SandboxManager": SandboxManager})
+    assert out.getvalue() == "running\n"
+
+
+def test_it_is_used_as_a_container(manager):
+    c = manager.get_or_create_container()
+    assert c.status == "running" and len(c.id) == 32 and c.name.startswith("ironclaw-") and c.short_id == c.id[:12]
+    assert c.exec_run(["python3", "-c", "print(1+1)"]) == (0, b"2\n")
+    assert c.exec_run(["/bin/bash", "-c", 'echo "hello"']).output.decode() == "hello\n"
+    assert c.exec_run("whoami").output == b"sandbox\n" and c.exec_run("id -u").output == b"1000\n"
+    assert c.exec_run(["cat", "/etc/shadow"]).exit_code != 0
+    exit_code, output = c.exec_run(["sh", "-c", "echo out; sleep 0.3; echo err >&2; exit 7"])
+    assert (exit_code, output) == (7, b"out\nerr\n")
+    assert c.exec_run(["sh", "-c", "echo out; echo err >&2"], demux=True) == (0, (b"out\n", b"err\n"))
+    assert c.exec_run(["sh", "-c", "echo out; echo err >&2"], stderr=False) == (0, b"out\n")
+    assert c.exec_run(["sh", "-c", "pwd"]) == (0, b"/workspace\n") and c.exec_run("pwd", workdir="/tmp") == (0, b"/tmp\n")
+    assert c.exec_run(["sh", "-c", "echo $A-$B"], environment={"A": "1 2", "B": "x"}).output == b"1 2-x\n"
+    assert c.exec_run(["sh", "-c", "echo $A"], environment=["A=3"]).output == b"3\n"
+    assert c.exec_run(["no-such-command"]).exit_code == 127 and c.exec_run(["sh", "-c", "kill -9 $$"]).exit_code == 137
+    assert c.exec_run(["printf", "%s|", "a b", "$HOME", "-x"]).output == b"a b|$HOME|-x|"
+    c.reload()
+
+
+def test_a_stream_of_a_command(manager):
+    c = manager.get_or_create_container()
+    exit_code, output = c.exec_run(["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"], stream=True)
+    seen = [(time.monotonic(), piece) for piece in output]
+    assert exit_code is None and b"".join(piece for _, piece in seen) == b"1\n2\n3\n" and seen[-1][0] - seen[0][0] > 0.2, seen
+    _, output = c.exec_run(["sh", "-c", "echo a; sleep 0.2; echo b >&2"], stream=True, demux=True)
+    assert list(output) == [(b"a\n", None), (None, b"b\n")]
+
+
+@pytest.mark.parametrize("wrong", [{"privileged": True}, {"user": "root"}, {"user": "0:0"}, {"socket": True}, {"stdin": True}])
+def test_what_a_box_does_not_give_is_refused(manager, wrong):
+    with pytest.raises((PolicyError, UsageError)):
+        manager.get_or_create_container().exec_run("true", **wrong)
+
+
+def test_a_container_that_is_stopped_and_removed(manager):
+    c = manager.get_or_create_container()
+    c.exec_run(["touch", "/workspace/kept"])
+    c.stop(timeout=3)
+    assert c.status == "exited" and (manager.workspace / "kept").exists()
+    c.remove(force=True)
+    with pytest.raises(NotFoundError):
+        c.reload()
+    again = manager.get_or_create_container()
+    assert again.id != c.id and again.status == "running"
 
 
 def test_another_process_finds_it(manager):

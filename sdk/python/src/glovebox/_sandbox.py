@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
 from ._async_sandbox import AsyncContext, AsyncSandbox
 from ._body import Data, Duration, Place, Size
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: The default context of the language; one, or its id; "fresh": none, a program of its own.
 ContextLike = Union[None, str, "Context"]
+S = TypeVar("S", bound="Sandbox")
 
 
 def _core_of(context: ContextLike) -> Union[None, str, AsyncContext]:
@@ -69,8 +70,8 @@ class Sandbox:
             workspace=workspace, name=name, metadata=metadata, language=language, client=self.client._core))
 
     @classmethod
-    def attach(cls, id: str, *, language: str = "python", server: Optional[str] = None, token: Optional[str] = None,
-               client: Optional["Client"] = None) -> "Sandbox":
+    def attach(cls: "Type[S]", id: str, *, language: str = "python", server: Optional[str] = None, token: Optional[str] = None,
+               client: Optional["Client"] = None) -> "S":
         """A session that is there already. close() leaves it there; delete() ends it.
 
             >>> Sandbox.attach(box.id).run("x").text

@@ -13,7 +13,7 @@ import os
 import re
 import socket
 import urllib.parse
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple, TypeVar, Union
 
 from .. import AsyncClient, Client, Sandbox
 from .._address import runtime_socket, somebody_listens
@@ -27,6 +27,7 @@ RECIPE = "glovebox-python"
 RECIPES = {"python-data": "glovebox-python-data"}  # by template: what an image with the same is built from
 PREPARED_LABEL = "org.glovebox.runner"
 AnyClient = Union[None, Client, AsyncClient]
+Box = TypeVar("Box", bound=Sandbox)
 
 
 class BackendError(GloveboxError, RuntimeError):
@@ -71,10 +72,11 @@ def box(backend: Optional[str], image: str, template: Optional[str], client: Any
     return {"template": template, "backend": backend or os.environ.get("GLOVEBOX_BACKEND") or None}  # None: as the server's policy has it
 
 
-def opened(sandbox: Sandbox, template: Optional[str] = None) -> Sandbox:
+def opened(sandbox: Box, template: Optional[str] = None) -> Box:
     """The sandbox, open."""
     try:
-        return sandbox.open()
+        sandbox.open()
+        return sandbox
     except GloveboxError as error:
         raise explained(error, template) from error
 

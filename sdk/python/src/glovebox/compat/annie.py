@@ -20,6 +20,7 @@ from ..errors import verdict_error
 from ..network import Rule
 from ..results import Result
 from . import _backend, _hide, _options, _screen
+from ._container import STATUS
 
 TIMEOUT_SECONDS = 30.0
 MEMORY = "1g"
@@ -27,10 +28,7 @@ TEMPLATE = "python-data"
 IMAGE = "glovebox-python-data"
 PROJECT = "/project"
 
-#: Statuses of runs that glovebox ended, as `glovebox run` has them. How a lost run ended is not known: it has none.
-_STATUS = {"timeout": 124, "cpu": 122, "memory": 118, "pids": 119, "disk": 120, "output": 121, "syscall": 123,
-           "blocked": 117, "cancelled": 130}
-REFUSED_STATUS = _STATUS["blocked"]
+REFUSED_STATUS = STATUS["blocked"]
 
 #: Where the guard only warns, this tool has always refused.
 RULES = {name: "block" for name in ("credential-files", "init-process", "process-tracing", "secret-in-code", "secret-in-stdin")}
@@ -95,8 +93,8 @@ def _returncode(result: Result) -> Optional[int]:
     kind = result.verdict.kind
     if kind == "ok":
         return 0
-    if kind in _STATUS:  # also when the code has caught its interrupt and called sys.exit(0)
-        return _STATUS[kind]
+    if kind in STATUS:  # also when the code has caught its interrupt and called sys.exit(0)
+        return STATUS[kind]
     if kind != "error":
         raise verdict_error(result)
     number = _signal(result.signal)

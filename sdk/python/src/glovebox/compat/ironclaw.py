@@ -16,12 +16,13 @@ import sys
 import threading
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
-from .. import Client, Context, Output, ResultValue, Sandbox, Secrets
+from .. import Client, Context, Output, ResultValue, Secrets
 from .._secrets import secrets_body
 from ..errors import ConflictError, GloveboxError, LimitError, NotFoundError, verdict_error
 from ..events import ExceptionEvent, VerdictEvent
 from ..network import Rule
 from . import _backend, _options
+from ._container import Container
 
 IMAGE = "ironclaw-sandbox:latest"
 WORKSPACE = "~/.ironclaw/workspace"
@@ -46,7 +47,7 @@ class SandboxManager:
         self._memory, self._timeout, self._network, self._template = memory, timeout, network, template
         self._workspace, self._secrets, self._allow = workspace, secrets_body(secrets), allow
         self._lock = threading.Lock()
-        self._box: Optional[Sandbox] = None
+        self._box: Optional[Container] = None
 
     @classmethod
     def default(cls) -> "SandboxManager":
@@ -63,21 +64,22 @@ class SandboxManager:
     def _name(self, place: pathlib.Path) -> str:
         return "ironclaw-" + hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
 
-    def _find(self, name: str, client: Client) -> Optional[Sandbox]:
+    def _find(self, name: str, client: Client) -> Optional[Container]:
         """The box that an earlier process has left with a server that goes on."""
         for session in client.sessions():
             if session.name == name:
-                return Sandbox.attach(session.id, client=client)
+                return Container.attach(session.id, client=client)
         return None
 
-    def _lives(self, box: Sandbox) -> bool:
+    def _lives(self, box: Container) -> bool:
         try:
             return box.is_open and box.info().state == "ready"
         except NotFoundError:
             return False
 
-    def get_or_create_container(self) -> Sandbox:
-        """The box: the one that runs, or a new one. The errors say what is wrong: no engine, no rights, no image, no place for files."""
+    def get_or_create_container(self) -> Container:
+        """The box: the one that runs, or a new one. It has what a container of docker-py has (id, name, status, exec_run(), stop(), ...) and what a Sandbox has.
+        The errors say what is wrong: no engine, no rights, no image, no place for files."""
         with self._lock:
             if self._box is not None and self._lives(self._box):
                 return self._box
@@ -87,9 +89,9 @@ class SandboxManager:
             self._box = self._find(self._name(place), client) or self._create(made_of, place, client)
             return self._box
 
-    def _create(self, made_of: Dict[str, Any], place: pathlib.Path, client: Client) -> Sandbox:
-        def new(**times: Any) -> Sandbox:
-            return _backend.opened(Sandbox(
+    def _create(self, made_of: Dict[str, Any], place: pathlib.Path, client: Client) -> Container:
+        def new(**times: Any) -> Container:
+            return _backend.opened(Container(
                 **made_of, **times, memory=self._memory, timeout=self._timeout, secrets=self._secrets,
                 policy=_options.limits(network=self._network, allow=self._allow), workspace=str(place), name=self._name(place),
                 metadata={"made-by": "ironclaw"}, client=client), self._template)

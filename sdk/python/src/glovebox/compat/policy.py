@@ -21,6 +21,7 @@ from ..errors import GloveboxError, PolicyError, UnenforceableError
 from ..records import Stats
 from ..results import Result
 from . import _backend, _options
+from ._container import Container
 
 IMAGE = "glovebox-python"
 TEMPLATE = "python"
@@ -41,10 +42,10 @@ class ContainerManager:
 
     def __init__(self, *, backend: Optional[str] = None, client: Optional[Client] = None) -> None:
         self._backend, self._client = backend, client
-        self._boxes: Dict[str, Sandbox] = {}
+        self._boxes: Dict[str, Container] = {}
         self._lock = threading.Lock()
 
-    def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Sandbox:
+    def create_container(self, image: str = IMAGE, runtime_configs: Optional[Mapping[str, Any]] = None) -> Container:
         """runtime_configs has the keys of docker-py. Limits: mem_limit, memswap_limit, cpu_count, nano_cpus, cpu_quota with cpu_period, pids_limit, tmpfs,
         and timeout. network_mode: "none", "host", or "whitelist": hosts that dependencies come from, or the rules of network_allow. environment, labels,
         name, working_dir, user. secrets: {"NAME": text}, which do not come back. guard, scrub, guard_rules, guard_imports. What holds anyway may be
@@ -58,14 +59,14 @@ class ContainerManager:
         policy.update(_understand_together(config))
         for key, value in config.items():
             policy.update(_understand(key, value))
-        box = _backend.opened(Sandbox(**made_of, policy=policy, env=environment, secrets=secrets, metadata=metadata, name=name, client=self._client), TEMPLATE)
+        box = _backend.opened(Container(**made_of, policy=policy, env=environment, secrets=secrets, metadata=metadata, name=name, client=self._client), TEMPLATE)
         if place is not None:
             _enter(box, str(place))
         with self._lock:
             self._boxes[box.id] = box
         return box
 
-    def remove_container(self, container: Union[str, Sandbox]) -> bool:
+    def remove_container(self, container: Union[str, Container]) -> bool:
         """Ends one; whether it was there. An error when the server cannot be reached: it can be removed later, then."""
         id = container if isinstance(container, str) else container.id
         with self._lock:
