@@ -66,6 +66,13 @@ def test_defaults(base):
         assert "OSError" in executor.execute_code("import socket; s = socket.socket(); s.settimeout(2); s.connect(('1.1.1.1', 53))")
 
 
+def test_the_workspace_has_a_limit_that_is_stated(base):
+    with DockerSandboxExecutor("disk", base) as executor:
+        assert executor.run("pass").raw["limits"]["disk_bytes"] == 10 << 30
+    with DockerSandboxExecutor("disk", base, disk="20m") as executor:
+        assert "disk limit" in executor.execute_code("with open('f', 'wb') as f:\n    for _ in range(40): f.write(bytes(1 << 20)); f.flush()\nimport time; time.sleep(20)")
+
+
 def test_limits_of_the_caller(base):
     with DockerSandboxExecutor("limits", base, memory_limit="128m", cpu_quota=50_000, timeout=1) as executor:
         limits = executor.run("pass").raw["limits"]

@@ -119,6 +119,13 @@ def test_a_new_one_when_it_has_died(manager):
     assert second.id != first.id and second.run("1 + 1").text == "2"
 
 
+def test_the_workspace_has_a_limit_that_is_stated(tmp_path):
+    for disk, limit in ((None, 10 << 30), ("20m", 20 << 20)):
+        with SandboxManager(tmp_path / "workspace", **({"disk": disk} if disk else {})) as some:
+            assert some.get_or_create_container().run("pass").limits.disk_bytes == limit
+            some.stop_container()
+
+
 def test_it_is_kept_for_long(manager):
     """Not as other sessions: until somebody stops it, as far as a server allows that."""
     info = manager.get_or_create_container().info()

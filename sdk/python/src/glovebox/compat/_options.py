@@ -13,6 +13,7 @@ from ..network import Rule, rules_body
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 CONTAINER_USER = 1000
+DISK = "10g"  # by how much a workspace on the host may grow in a session, where that class of container had no limit
 CPU_PERIOD = 100_000  # microseconds, of which a quota is a part
 DEPENDENCIES = ("dependencies",)  # what a whitelist lets pass that names nothing: packages can be fetched, nothing can be sent
 

@@ -33,12 +33,13 @@ class DockerSandboxExecutor:
 
     memory_limit: "512m". cpu_quota: microseconds of each 100000, as Docker has it. enable_network: everything that the host can reach; allow: rules of hosts,
     such as ["python-packages"], instead of that.
-    secrets: variables of the code that do not come back in what it prints.
+    secrets: variables of the code that do not come back in what it prints. disk: by how much the directory may grow while the box lives.
     """
 
     def __init__(self, session_id: str, sandbox_base_dir: str = BASE, image_name: str = IMAGE, memory_limit: str = "512m", cpu_quota: int = 100_000,
                  enable_network: bool = False, timeout: float = 30, *, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
-                 client: Optional[Client] = None, secrets: Optional[Secrets] = None, allow: Optional[Sequence[Rule]] = None) -> None:
+                 client: Optional[Client] = None, secrets: Optional[Secrets] = None, allow: Optional[Sequence[Rule]] = None,
+                 disk: str = _options.DISK) -> None:
         self.session_id = _options.check_name("the session id", session_id)
         self.image_name = image_name
         if cpu_quota <= 0:
@@ -49,7 +50,7 @@ class DockerSandboxExecutor:
             raise UsageError(f"{self.host_dir} is a link", hint="remove it, or take another session id")
         _options.directory(self.host_dir, in_container=made_of["backend"] == "docker")
         self._template = template
-        policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, network="host" if enable_network and allow is None else "none", allow=allow)
+        policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, disk=disk, network="host" if enable_network and allow is None else "none", allow=allow)
         self._box = Sandbox(**made_of, memory=memory_limit, timeout=timeout, secrets=secrets, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
                             metadata={"made-by": "dolphin", "image": image_name}, client=client)
 

@@ -35,6 +35,7 @@ class SandboxManager:
 
     secrets: variables of the code that do not come back in what it prints. They are given to a box when it is made; one that an earlier process has left has its own.
     network: "none"; "whitelist" for the hosts that dependencies come from; "host" for everything that the host can reach. allow: rules of hosts that it may reach, instead.
+    disk: by how much the workspace may grow while the box lives.
     """
 
     _default: Optional["SandboxManager"] = None
@@ -42,9 +43,9 @@ class SandboxManager:
 
     def __init__(self, workspace: Union[str, "os.PathLike[str]"] = WORKSPACE, *, image: str = IMAGE, memory: str = "1g", timeout: float = 120.0, network: str = "none",
                  template: Optional[str] = TEMPLATE, backend: Optional[str] = None, client: Optional[Client] = None, secrets: Optional[Secrets] = None,
-                 allow: Optional[Sequence[Rule]] = None) -> None:
+                 allow: Optional[Sequence[Rule]] = None, disk: str = _options.DISK) -> None:
         self.image, self._backend, self._client = image, backend, client
-        self._memory, self._timeout, self._network, self._template = memory, timeout, network, template
+        self._memory, self._timeout, self._network, self._template, self._disk = memory, timeout, network, template, disk
         self._workspace, self._secrets, self._allow = workspace, secrets_body(secrets), allow
         self._lock = threading.Lock()
         self._box: Optional[Container] = None
@@ -93,7 +94,7 @@ class SandboxManager:
         def new(**times: Any) -> Container:
             return _backend.opened(Container(
                 **made_of, **times, memory=self._memory, timeout=self._timeout, secrets=self._secrets,
-                policy=_options.limits(network=self._network, allow=self._allow), workspace=str(place), name=self._name(place),
+                policy=_options.limits(network=self._network, allow=self._allow, disk=self._disk), workspace=str(place), name=self._name(place),
                 metadata={"made-by": "ironclaw"}, client=client), self._template)
         try:
             box = new(**KEPT)
