@@ -432,7 +432,7 @@ PARTS = [
     Pytest("benchmarks", (*GCC, "packages: MCP"), paths=("tests/bench/test_benchmarks.py",), marks="not engines"),
     Pytest("runners", GCC, paths=("tests/runner",)),
     Pytest("harness", GCC, paths=("tests/harness",)),
-    Adapters("adapters", (*GCC, "packages: adapters"), paths=("tests/adapters",)),
+    Adapters("adapters", (*ENGINES, "packages: adapters"), ("engines",), paths=("tests/adapters",)),
     Unit("unit: sanitizers", **SANITIZED),
     Pytest("end to end, sanitizers", paths=("tests/e2e",), marks="smoke", only="not as-user", **SANITIZED),
     Library("sessions, sanitizers", paths=BY_LIBRARY, only="not user", **SANITIZED),

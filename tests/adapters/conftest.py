@@ -8,7 +8,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "sdk/python/src"))
+sys.path[:0] = [str(ROOT / "sdk/python/src"), str(ROOT / "tests")]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,3 +23,20 @@ def private_server(tmp_path_factory):
     yield
     _private.stop()
     patch.undo()
+
+
+@pytest.fixture(scope="module")
+def docker():
+    """A Docker Engine, by the environment, as people choose it; the private server begins anew with it."""
+    from engines import session_engines
+    from glovebox import _private
+
+    with session_engines() as both, pytest.MonkeyPatch.context() as patch:
+        engine = both.get("docker")
+        engine.ask("POST", "/images/glovebox-python/tag?repo=glovebox-python-data&tag=latest")
+        patch.setenv("GLOVEBOX_BACKEND", "docker")
+        patch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")  # Debian's runc has known ways out
+        patch.setenv("DOCKER_HOST", engine.host)
+        _private.stop()
+        yield engine
+        _private.stop()

@@ -105,7 +105,18 @@ class AsyncSandbox:
                 self._info = await self.info()
         return self
 
+    async def _template_as_image(self) -> None:
+        """An engine has no templates. What a template has, an image of that name has, unless the caller names another."""
+        template, policy = self._body.get("template"), self._body.get("policy") or {}
+        backend = policy.get("backend")
+        if template and backend is None and os.environ.get("GLOVEBOX_BACKEND"):
+            await self._caller.transport.call(self._caller.target.address)
+            backend = os.environ["GLOVEBOX_BACKEND"] if self._caller.target.private else None
+        if template and backend == "docker" and "image" not in policy:
+            self._body.update(template=None, policy={**policy, "image": f"glovebox-{template}"})
+
     async def _create(self) -> SessionInfo:
+        await self._template_as_image()
         request = Request.with_json("POST", path_of("v1", "sessions"), self._body, headers={"Idempotency-Key": new_key()})
         try:
             info = SessionInfo.from_object(await self._caller.object(request))

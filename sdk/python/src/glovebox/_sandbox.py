@@ -39,7 +39,8 @@ class Sandbox:
 
     It is opened by `with`, or by the first call that needs it, and gone after close().
 
-    template: what Python is forked from ("python", "python-data"); None: a fresh interpreter.
+    template: what Python is forked from ("python", "python-data"); None: a fresh interpreter. On an engine it is the image glovebox-python-data, unless image
+    names another.
     trust: a trust level of the server's policy file. memory, timeout, env: keys of the policy; policy: any others that a caller may set.
     secrets: {"NAME": "value"}: variables of the code that come back from nowhere: in output, values and errors there is [scrubbed:NAME] in their place. With
     {"NAME": {"value": "...", "file": "/run/secrets/name"}} it is a file in the box. The server shows only their names.

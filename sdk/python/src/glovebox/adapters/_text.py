@@ -30,7 +30,7 @@ def text_of(result: Result) -> str:
     if result.text is not None and result.text != "None":
         parts.append(result.text)
     if result.error is not None:
-        parts.append(result.error.traceback.rstrip("\n"))
+        parts.append(result.error.traceback.rstrip("\n") or f"{result.error.name}: {result.error.value}")
     if result.verdict == "blocked" and result.guard.blocked:
         parts.append("blocked, nothing was run:\n" + "\n".join(str(finding) for finding in result.guard.blocking))
     elif not result.ok and (result.error is None or result.verdict.kind != "error"):

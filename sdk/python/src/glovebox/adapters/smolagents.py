@@ -24,10 +24,11 @@ class GloveboxExecutor(RemotePythonExecutor):  # type: ignore[misc]
 
     def __init__(self, additional_imports: Sequence[str] = (), logger: Optional[AgentLogger] = None, *, sandbox: Optional[Sandbox] = None,
                  template: Optional[str] = TEMPLATE, **options: Any) -> None:
-        """sandbox: one that is there already, and stays; else one is made with template and the other options of Sandbox."""
+        """sandbox: one that is there already, and stays; else one is made with template and the other options of Sandbox. With an image there is no
+        template; on an engine without an image, the image glovebox-python-data takes its place."""
         super().__init__(list(additional_imports), logger or AgentLogger(), allow_pickle=False)
         self._owned = sandbox is None
-        self.sandbox = sandbox or Sandbox(template, **options).open()
+        self.sandbox = sandbox or Sandbox(None if options.get("image") else template, **options).open()
         self.installed_packages = self.install_packages(list(additional_imports))
 
     def install_packages(self, additional_imports: List[str]) -> List[str]:
@@ -58,7 +59,7 @@ class GloveboxExecutor(RemotePythonExecutor):  # type: ignore[misc]
 
 def _why(result: Result) -> str:
     if result.error is not None:
-        return f"Executing code yielded an error:\n{result.error.traceback}"
+        return f"Executing code yielded an error:\n{result.error.traceback or f'{result.error.name}: {result.error.value}'}"
     if result.guard.blocked:
         return "The code was refused and not run:\n" + "\n".join(str(finding) for finding in result.guard.blocking)
     return f"{result.verdict.kind}: {result.verdict.message}"
