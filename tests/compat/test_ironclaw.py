@@ -13,6 +13,7 @@ import pytest
 from compat_helpers import BINARY, ROOT, identity, on_each_backend
 from isolation import wait_until
 from server import Server
+from glovebox import _private
 from glovebox.compat import ironclaw
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
 from glovebox.errors import NotFoundError, PolicyError, UsageError
@@ -232,6 +233,23 @@ def test_the_command_proves_it(tmp_path):
                           env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY), "GLOVEBOX_BACKEND": "docker",
                                "DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
     assert done.returncode == 2 and "no engine listens" in done.stderr
+
+
+def test_the_proof_holds_on_gvisor(backend, tmp_path, monkeypatch, request):
+    if backend != "docker":
+        pytest.skip("the native backend of this host has no runtimes")
+    if "runsc" not in request.getfixturevalue("docker").ask("GET", "/info")[1]["Runtimes"]:
+        pytest.skip("runsc is not installed")
+    monkeypatch.setenv("GLOVEBOX_RUNTIME", "runsc")
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "pids")  # gVisor keeps no count of them
+    _private.stop()  # the next one has these variables
+    try:
+        with SandboxManager(tmp_path / "workspace") as manager:
+            assert all(check.held for check in verify(manager)), verify(manager)
+            assert manager.get_or_create_container().exec_run(["python3", "-c", "print(1+1)"]) == (0, b"2\n")
+            manager.stop_container()
+    finally:
+        _private.stop()
 
 
 def test_inside_the_real_package(manager):

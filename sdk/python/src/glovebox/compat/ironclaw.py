@@ -228,7 +228,7 @@ def verify(manager: Optional[SandboxManager] = None) -> List[Check]:
 
     def shell(line: str) -> str:
         return box.run(line, language="bash", context="fresh", check=True).stdout.strip()
-    who, root = shell("id -u"), shell("ls -1 /")
+    who, root = shell("id -u"), shell("cd / && printf '%s\\n' *")  # not by ls: that of Debian 12 fails on gVisor of the same age
     # The name comes as input: the guard refuses code that names it, and that would prove nothing about the box.
     shadow = box.run('cat "$(cat)"', stdin="/etc/shadow", language="bash", context="fresh")
     if shadow.verdict.kind not in ("ok", "error"):
