@@ -60,13 +60,13 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def ask(path, method, target, body=None, kind="application/json", timeout=60):
+def ask(path, method, target, body=None, kind="application/json", timeout=60, headers=()):
     """Status and what came: JSON where it is some. A body that is no bytes and no file is sent as JSON."""
     connection = Connection(path, timeout)
     with contextlib.closing(connection):
         if body is not None and not isinstance(body, bytes) and not hasattr(body, "read"):
             body = json.dumps(body).encode()
-        connection.request(method, target, body, {"Content-Type": kind} if body is not None else {})
+        connection.request(method, target, body, {**({"Content-Type": kind} if body is not None else {}), **dict(headers)})
         response = connection.getresponse()
         data = response.read()
     try:

@@ -111,14 +111,14 @@ class Build(Part):
 
 @dataclasses.dataclass
 class Fetch(Part):
-    """Packages of others, from npm and PyPI. They may be missing: the tests that need them skip."""
+    """Packages of others, from npm, PyPI and Debian. They may be missing: the tests that need them skip."""
 
     script: str = ""
     weight: int | None = 0
     is_counted = False
 
     def first(self):
-        return ["bash", "-c", f"set -uo pipefail; . tools/venv.sh; . tools/node.sh; {self.script}"]
+        return ["bash", "-c", f"set -uo pipefail; . tools/venv.sh; . tools/node.sh; . tools/unpacked.sh; {self.script}"]
 
 
 @dataclasses.dataclass
@@ -367,6 +367,8 @@ def found_packages():
         found["GLOVEBOX_TEST_MCP_PYTHON"] = str(ROOT / "build/venv-mcp/bin/python")
     if (ROOT / "build/venv-interpreter/packages").exists():
         found["GLOVEBOX_OPEN_INTERPRETER"] = str(ROOT / "build/venv-interpreter/bin/python")
+    if (ROOT / "build/unpacked/docker-registry").exists():
+        found["GLOVEBOX_TEST_REGISTRY"] = str(ROOT / "build/unpacked/docker-registry/usr/bin/docker-registry")
     return found
 
 
@@ -405,7 +407,7 @@ PARTS = [
     Build("build: gcc", weight=None),
     Fetch("packages: MCP", GCC, script=f"node_need mcp {MCP_CLIENTS} && venv_need mcp mcp==2.3.0"),
     Fetch("packages: adapters", GCC, script=f"venv_need adapters pytest {FRAMEWORKS}"),
-    Fetch("packages: compat", GCC, script="venv_need interpreter open-interpreter"),
+    Fetch("packages: compat", GCC, script="venv_need interpreter open-interpreter; unpacked_need docker-registry"),
     Engines("engines", GCC),
     Unit("unit: gcc", GCC),
     Build("build: layers", GCC, weight=1),

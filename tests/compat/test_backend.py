@@ -2,6 +2,7 @@
 """The switch to Docker, and what it says when Docker cannot be used: each of the five programs with what to do about it."""
 import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,10 +10,13 @@ import sys
 import pytest
 
 from compat_helpers import ORDINARY, ROOT, USER, needs_root
+from isolation import wait_until
 from glovebox import Client, NotFoundError, Sandbox, UnenforceableError, UsageError
 from glovebox.compat import BackendError, DockerNotAvailable, ImageNotFound
+from glovebox import _private
 from glovebox.compat import _backend, _options, annie, dolphin, ironclaw, policy
 from glovebox.compat.agentcore import ExecutePythonTool, ExecutionContext
+from glovebox.compat.ironclaw import SandboxManager
 
 WHO = ExecutionContext("u", "a")
 
@@ -154,18 +158,89 @@ def test_no_permission_on_the_socket(docker):
 
 @each
 def test_an_image_that_is_not_there(call, engine, tmp_path):
-    with pytest.raises(ImageNotFound, match="Docker image 'nosuch-sandbox:1' not found") as told:
-        call(tmp_path, "nosuch-sandbox:1")
-    assert "glovebox image build glovebox-python" in told.value.hint and "--backend docker --tag nosuch-sandbox:1" in told.value.hint
+    name = "127.0.0.1:9/nosuch-sandbox:1"  # where no registry is: nobody outside of this machine is asked
+    with pytest.raises(ImageNotFound, match=f"Docker image '{name}' not found") as told:
+        call(tmp_path, name)
+    assert f"docker pull {name}" in told.value.hint and ("could not be pulled" in told.value.message) == (call is call_ironclaw), told.value
     assert not (tmp_path / "base").exists() and not (tmp_path / "workspace").exists()
+
+
+@pytest.fixture
+def registry(tmp_path):
+    """A registry on this machine: its address."""
+    program = os.environ.get("GLOVEBOX_TEST_REGISTRY") or shutil.which("docker-registry")
+    if not program:
+        pytest.skip("docker-registry is not installed ($GLOVEBOX_TEST_REGISTRY names the program)")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    (tmp_path / "registry.yml").write_text(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}\nhttp: {{addr: {address}}}\n")
+    with open(tmp_path / "registry.log", "wb") as log:
+        process = subprocess.Popen([program, "serve", str(tmp_path / "registry.yml")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def listens():
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0
+    try:
+        assert wait_until(listens, 30), (tmp_path / "registry.log").read_text()
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_an_image_is_pulled(docker, registry, tmp_path, monkeypatch):
+    """"Pulls a base image, starts a persistent container." The same content comes from a registry by the name that was asked for."""
+    monkeypatch.setenv("GLOVEBOX_BACKEND", "docker")
+    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
+    monkeypatch.setenv("DOCKER_HOST", docker.host)
+    _private.stop()
+    name, steps = f"{registry}/library/python:3.11-slim-bookworm", []
+    id = docker.ask("GET", "/images/glovebox-python/json")[1]["Id"]
+    assert docker.ask("POST", f"/images/glovebox-python/tag?repo={registry}/library/python&tag=3.11-slim-bookworm")[0] == 201
+    try:
+        pushed = docker.ask("POST", f"/images/{name}/push", headers={"X-Registry-Auth": "e30="})
+        assert pushed[0] == 200 and "error" not in str(pushed[1]).lower(), pushed
+        assert docker.ask("DELETE", f"/images/{name}")[0] == 200
+        with SandboxManager(tmp_path / "workspace", image=name, on_pull=steps.append) as manager:
+            assert manager.get_or_create_container().exec_run(["python3", "-c", "print(1+1)"]) == (0, b"2\n")
+            manager.stop_container()
+        assert steps[0] == f"pulling {name}" and len(steps) > 1, steps
+        assert docker.ask("GET", f"/images/{name}/json")[1]["Id"] == id
+        steps.clear()
+        with SandboxManager(tmp_path / "workspace", image=name, on_pull=steps.append) as manager:
+            manager.get_or_create_container()
+            manager.stop_container()
+        assert steps == [], "it was there"
+        with pytest.raises(ImageNotFound, match="could not be pulled: .*(manifest|not found)") as told:
+            SandboxManager(tmp_path / "workspace", image=f"{registry}/library/nosuch:1", on_pull=steps.append).get_or_create_container()
+        assert "docker load" in told.value.hint and steps[0] == f"pulling {registry}/library/nosuch:1"
+    finally:
+        _private.stop()
+        docker.ask("DELETE", f"/images/{name}")
+
+
+def test_names_of_our_own_images_are_never_pulled(docker, monkeypatch, tmp_path):
+    """In a registry they would be somebody else's."""
+    monkeypatch.setenv("DOCKER_HOST", docker.host)
+    for name in _backend.OWN:
+        steps = []
+        monkeypatch.setattr(_backend, "pull_missing", lambda image, progress: steps.append(image))
+        try:
+            _backend.box("docker", f"{name}:nosuch", None, None, print)
+        except ImageNotFound as error:
+            assert "glovebox image build" in error.hint
+        assert steps == []
 
 
 def test_the_command_that_builds_it():
     def hint(*of):
         return _backend._image_not_found(*of).hint.removeprefix("build it: ")
     assert hint("glovebox-python", "python") == "glovebox image build glovebox-python --backend docker"
-    assert hint("mine", None) == "glovebox image build glovebox-python --backend docker --tag mine"
-    assert hint("mine", "python-data") == "glovebox image build glovebox-python --backend docker && glovebox image build glovebox-python-data --backend docker --tag mine"
+    assert hint("ironclaw-sandbox:latest", None) == "glovebox image build glovebox-python --backend docker --tag ironclaw-sandbox:latest"
+    assert hint("dolphin-python-sandbox", "python-data") == ("glovebox image build glovebox-python --backend docker && "
+                                                            "glovebox image build glovebox-python-data --backend docker --tag dolphin-python-sandbox")
+    # Nothing is ever built under the name of somebody else's image.
+    assert "--tag python" not in hint("python:3.11-slim-bookworm", None) and "docker pull python:3.11-slim-bookworm" in hint("python:3.11-slim-bookworm", None)
 
 
 def test_what_the_server_says_of_an_image_is_the_same_error(engine, tmp_path, monkeypatch):
@@ -173,7 +248,7 @@ def test_what_the_server_says_of_an_image_is_the_same_error(engine, tmp_path, mo
     with Client() as client:
         with pytest.raises(ImageNotFound, match="nosuch:latest") as told:
             call_manager(tmp_path, "nosuch:latest", client=client)
-        assert "--tag nosuch:latest" in told.value.hint
+        assert "docker pull nosuch:latest" in told.value.hint
         with pytest.raises(NotFoundError):
             Sandbox(backend="docker", template=None, image="nosuch:latest", client=client).open()
 

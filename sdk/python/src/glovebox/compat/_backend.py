@@ -13,7 +13,7 @@ import os
 import re
 import socket
 import urllib.parse
-from typing import Any, Dict, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, Union
 
 from .. import AsyncClient, Client, Sandbox
 from .._address import runtime_socket, somebody_listens
@@ -26,6 +26,10 @@ ENGINE_SECONDS = 5.0
 RECIPE = "glovebox-python"
 RECIPES = {"python-data": "glovebox-python-data"}  # by template: what an image with the same is built from
 PREPARED_LABEL = "org.glovebox.runner"
+#: Images that are built here and never pulled: whoever owns such a name in a registry is a stranger.
+OWN = ("glovebox-python", "glovebox-python-data", "dolphin-python-sandbox", "ironclaw-sandbox", "agentcore-python-sandbox")
+PULL_SECONDS = 120.0  # without a sign of life
+Progress = Callable[[str], Any]
 AnyClient = Union[None, Client, AsyncClient]
 Box = TypeVar("Box", bound=Sandbox)
 
@@ -65,8 +69,11 @@ def require(backend: Optional[str], image: Optional[str], template: Optional[str
     return name
 
 
-def box(backend: Optional[str], image: str, template: Optional[str], client: AnyClient = None) -> Dict[str, Any]:
-    """What a sandbox is made of, as its arguments. The native backend has templates, an engine images; what these tools call an image is one of an engine."""
+def box(backend: Optional[str], image: str, template: Optional[str], client: AnyClient = None, pull_progress: Optional[Progress] = None) -> Dict[str, Any]:
+    """What a sandbox is made of, as its arguments. The native backend has templates, an engine images; what these tools call an image is one of an engine.
+    pull_progress: an image that the engine of this host does not have is pulled, and this is called with lines about it; None: it is an error."""
+    if pull_progress is not None and choose(backend) == "docker" and _is_private(client) and not _is_own(image):
+        pull_missing(image, pull_progress)
     if require(backend, image, template, client) == "docker":
         return {"template": None, "backend": "docker", "image": image}
     return {"template": template, "backend": backend or os.environ.get("GLOVEBOX_BACKEND") or None}  # None: as the server's policy has it
@@ -107,7 +114,14 @@ def _is_private(client: AnyClient) -> bool:
     return path is None or not somebody_listens(path)
 
 
+def _is_own(image: str) -> bool:
+    return image.partition(":")[0] in OWN
+
+
 def _image_not_found(image: str, template: Optional[str]) -> ImageNotFound:
+    if not _is_own(image):
+        return ImageNotFound(f"Docker image '{image}' not found", hint=f"docker pull {image}, or take a name of your own for one that is built here: "
+                             f"glovebox image build {RECIPE} --backend docker --tag NAME")
     recipe = RECIPES.get(template or "", RECIPE)
     command = f"glovebox image build {recipe} --backend docker" + (f" --tag {image}" if image not in (recipe, f"{recipe}:latest") else "")
     if recipe != RECIPE:
@@ -136,13 +150,13 @@ def _has_context() -> bool:
 
 
 class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=ENGINE_SECONDS)
+    def __init__(self, path: str, seconds: Optional[float] = None) -> None:
+        super().__init__("localhost", timeout=ENGINE_SECONDS if seconds is None else seconds)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(ENGINE_SECONDS)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 
@@ -190,6 +204,39 @@ def check_engine(image: Optional[str], template: Optional[str] = None) -> None:
     if status != 200:
         raise DockerNotAvailable(f"the Docker Engine at {path} does not say whether it has the image {image}: "
                                  f"it answers {status}", hint="docker info says more")
+
+
+def pull_missing(image: str, progress: Progress) -> None:
+    """Pulls an image that the engine does not have, from where the engine gets images."""
+    path = engine_socket()
+    if path is None or _ask(path, "GET", f"/images/{urllib.parse.quote(image, safe='/:@')}/json")[0] != 404:
+        return
+    name = image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"  # or all of its tags would come
+    connection = _Connection(path, PULL_SECONDS)
+    progress(f"pulling {image}")
+    try:
+        connection.request("POST", f"/images/create?fromImage={urllib.parse.quote(name, safe='')}")
+        answer = connection.getresponse()
+        problem = None if answer.status == 200 else _message(answer.read(1 << 20))
+        for line in answer if answer.status == 200 else ():
+            told = json.loads(line)
+            problem = problem or told.get("error")
+            if told.get("status"):
+                progress(" ".join(str(told[key]) for key in ("id", "status", "progress") if told.get(key)))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        problem = f"the connection to the engine failed: {error}"
+    finally:
+        connection.close()
+    if problem:
+        raise ImageNotFound(f"Docker image '{image}' not found, and it could not be pulled: {problem}",
+                            hint=f"see whether this host reaches the registry (docker pull {image}), load the image (docker load), or name one that is there")
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode("utf-8", "replace")
 
 
 def remove_prepared_images() -> int:

@@ -14,7 +14,7 @@ import pathlib
 import secrets
 import sys
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from .. import Client, Context, Output, ResultValue, Secrets
 from .._secrets import secrets_body
@@ -35,7 +35,8 @@ class SandboxManager:
 
     secrets: variables of the code that do not come back in what it prints. They are given to a box when it is made; one that an earlier process has left has its own.
     network: "none"; "whitelist" for the hosts that dependencies come from; "host" for everything that the host can reach. allow: rules of hosts that it may reach, instead.
-    disk: by how much the workspace may grow while the box lives.
+    disk: by how much the workspace may grow while the box lives. on_pull: called with a line for each step when the engine has to pull the image; left out, they
+    are written to standard error when that is a terminal.
     """
 
     _default: Optional["SandboxManager"] = None
@@ -43,10 +44,12 @@ class SandboxManager:
 
     def __init__(self, workspace: Union[str, "os.PathLike[str]"] = WORKSPACE, *, image: str = IMAGE, memory: str = "1g", timeout: float = 120.0, network: str = "none",
                  template: Optional[str] = TEMPLATE, backend: Optional[str] = None, client: Optional[Client] = None, secrets: Optional[Secrets] = None,
-                 allow: Optional[Sequence[Rule]] = None, disk: str = _options.DISK) -> None:
+                 allow: Optional[Sequence[Rule]] = None, disk: str = _options.DISK,
+                 on_pull: Optional[Callable[[str], Any]] = None) -> None:
         self.image, self._backend, self._client = image, backend, client
         self._memory, self._timeout, self._network, self._template, self._disk = memory, timeout, network, template, disk
         self._workspace, self._secrets, self._allow = workspace, secrets_body(secrets), allow
+        self._on_pull = on_pull or _show
         self._lock = threading.Lock()
         self._box: Optional[Container] = None
 
@@ -84,7 +87,7 @@ class SandboxManager:
         with self._lock:
             if self._box is not None and self._lives(self._box):
                 return self._box
-            made_of = _backend.box(self._backend, self.image, self._template, self._client)
+            made_of = _backend.box(self._backend, self.image, self._template, self._client, self._on_pull)
             place = self.workspace
             client = self._client or Client()
             self._box = self._find(self._name(place), client) or self._create(made_of, place, client)
@@ -117,6 +120,11 @@ class SandboxManager:
 
     def __exit__(self, *_: Any) -> None:
         self.stop_container()
+
+
+def _show(line: str) -> None:
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"glovebox: {line}", file=sys.stderr)
 
 
 class _Language:
