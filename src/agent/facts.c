@@ -4,6 +4,7 @@
 #include "agent/program.h"
 #include "agent/tree.h"
 #include "base/fd.h"
+#include "base/full_place.h"
 #include "kernel/landlock.h"
 #include "kernel/mountinfo.h"
 
@@ -151,6 +152,7 @@ int facts_hello(struct wire_hello *ret)
 /* ---- usage ---- */
 
 static const char *const places[] = {AGENT_WORKSPACE, "/tmp", "/dev/shm", AGENT_CODE_DIR};
+static const unsigned full[] = {FULL_WORKSPACE, FULL_TMP, FULL_SHM, FULL_SOMEWHERE};
 
 struct place_use {
         bool known, full; /* known: it is a tmpfs, and was looked at */
@@ -238,7 +240,7 @@ static void look_at_places(struct wire_usage *usage)
                         return;
                 sum.disk_bytes += use.bytes > at_start[i].bytes ? use.bytes - at_start[i].bytes : 0;
                 sum.inodes += use.inodes > at_start[i].inodes ? use.inodes - at_start[i].inodes : 0;
-                sum.disk_full |= use.full;
+                sum.disk_full |= use.full ? full[i] : 0;
         }
         sum.known |= WIRE_USAGE_DISK;
         *usage = sum;

@@ -134,7 +134,7 @@ struct wire_hello {
 #define WIRE_USAGE_TASKS 2U /* tasks */
 struct wire_usage {
         uint32_t known;              /* WIRE_USAGE_... */
-        uint32_t disk_full;          /* one of them has no room left, of bytes or of inodes */
+        uint32_t disk_full;          /* enum full_place: those of them that have no room left */
         uint64_t disk_bytes, inodes; /* in /sandbox (when it is a tmpfs), /tmp, /dev/shm and the place of the code,
                                       * less what was there at the start */
         uint32_t tasks;              /* processes and threads in the container but the agent's own */

@@ -5,6 +5,7 @@
 #define BACKEND_BACKEND_H
 
 #include "base/ending.h"
+#include "base/full_place.h"
 #include "base/error.h"
 #include "policy/control.h"
 #include "policy/language.h"
@@ -46,7 +47,8 @@ enum box_stop { BOX_STOP_NONE, BOX_STOP_TIMEOUT, BOX_STOP_CPU, BOX_STOP_DISK, BO
 struct box_end {
         struct ending ending; /* not seen: only where the backend ended it, and `stop` says why */
         enum box_stop stop;
-        bool compiling, disk_full, disk_hidden, pids_full;
+        bool compiling, disk_hidden, pids_full;
+        unsigned disk_full; /* enum full_place */
         uint64_t wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, inodes_peak;
         uint64_t oom_kills, pids_refused;
         /* whether they were observed; of a program in a session: session_usage() says */
@@ -112,7 +114,7 @@ struct box_usage {
         uint64_t pids, pids_peak;
         uint64_t oom_kills, pids_refused;
         uint64_t disk_bytes, inodes; /* in its private places now */
-        bool disk_full;
+        unsigned disk_full;  /* enum full_place */
         bool disk_unknown; /* the three could not be read now: they have their last known values, or 0 */
         bool cpu_known, memory_known, pids_known; /* whether the host counts them */
         bool memory_peak_known, pids_peak_known;  /* and their peaks: not every kernel and engine does */

@@ -95,6 +95,11 @@ static const struct verdict_case cases[] = {
         /* 7. disk by a full place. */
         {"full", {EXIT(1), .disk_full = true, .disk_peak_bytes = 64 * MIB}, VERDICT_DISK, 120,
          "no room left to write (workspace 256 MB, /tmp 64 MB, peak 64 MB)"},
+        {"full /tmp", {EXIT(1), .disk_full = FULL_TMP, .disk_peak_bytes = 256 * MIB}, VERDICT_DISK, 120, "no room left in /tmp (limit 64 MB)"},
+        {"full /tmp, the flag", {EXIT(1), .disk_full = FULL_TMP}, VERDICT_DISK, 120, "--tmp-size"},
+        {"full /dev/shm", {EXIT(1), .disk_full = FULL_SHM}, VERDICT_DISK, 120, "no room left in /dev/shm"},
+        {"full workspace and /tmp", {EXIT(1), .disk_full = FULL_TMP | FULL_WORKSPACE, .disk_peak_bytes = 300 * MIB}, VERDICT_DISK, 120, "disk limit of 256 MB"},
+        {"full workspace, the flag", {EXIT(1), .disk_full = FULL_WORKSPACE, .disk_peak_bytes = 256 * MIB}, VERDICT_DISK, 120, "with --disk"},
         {"full workspace", {EXIT(1), .disk_full = true, .disk_peak_bytes = 256 * MIB}, VERDICT_DISK, 120, "disk limit of 256 MB"},
         {"full before SIGXCPU", {KILLED(SIGXCPU), .disk_full = true}, VERDICT_DISK, 120, "no room"},
         /* Full from an earlier run of the session: nothing is known of this failure. */

@@ -272,6 +272,13 @@ static void tell_disk(const struct run_facts *f, const struct policy *p, struct 
                     ASKING(inode_limit));
                 return;
         }
+        if (f->stop == STOP_NONE && f->disk_full > 0 && !(f->disk_full & ~(unsigned)(FULL_TMP | FULL_SHM))) {
+                set_amounts(v, p->tmp_size_bytes, false, 0, "bytes");
+                say(v, "Failed%s with no room left in %s (limit %s%s): write less there, delete what is not needed, or ask for more %s.", while_compiling(f),
+                    f->disk_full == FULL_TMP ? "/tmp" : f->disk_full == FULL_SHM ? "/dev/shm" : "/tmp and /dev/shm", BYTES(p->tmp_size_bytes),
+                    f->disk_full & FULL_SHM ? ", for /dev/shm at most 64 MB" : "", ASKING(tmp_size_bytes));
+                return;
+        }
         set_amounts(v, p->disk_limit_bytes, f->known.disk, f->disk_peak_bytes, "bytes");
         if (f->host_full)
                 say(v, "Stopped%s because the host's file system under the workspace was running full%s: free "

@@ -5,6 +5,7 @@
 #define ENGINE_VERDICT_H
 
 #include "base/ending.h"
+#include "base/full_place.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>
@@ -61,7 +62,7 @@ struct run_facts {
         bool disk_hidden;      /* stopped for disk: what was written could not be measured */
         int disk_error;        /* the same: the errno of the host that could not; 0: the box hid it */
         bool host_full;        /* stopped for disk: the host's file system was running full */
-        bool disk_full;        /* a writable place of the box had no room left at the end */
+        unsigned disk_full;    /* enum full_place: a writable place of the box had no room left at the end */
         bool disk_full_before; /* and, as far as anybody knows, none when the run began: in a session */
 
         /* Runs in a context */

@@ -246,6 +246,7 @@ static void test_verdicts(void **state)
                 {"disk", "Failed with no room left to write (workspace 1 MB, /tmp 1 MB, peak 1 MB): write less",
                  ", or ask for more with --disk or with --tmp-size.",
                  OPERATOR},
+                {"disk", "Failed with no room left in /tmp (limit 64 MB): write less there, delete what is not needed", ", or ask for more with --tmp-size.", OPERATOR},
                 {"disk", "Stopped by the limit of 9 files and directories (peak 9): make fewer files",
                  ", or ask for more with inode_limit in the policy.",
                  OPERATOR},

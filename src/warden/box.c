@@ -355,7 +355,7 @@ static void sample_unlinked(struct box *b)
 static void sample_disk(struct box *b)
 {
         uint64_t bytes = 0, inodes = 0;
-        bool full = false;
+        uint32_t full = 0;
 
         for (int i = 0; i < b->n_watch; i++) {
                 struct statfs st;
@@ -363,7 +363,7 @@ static void sample_disk(struct box *b)
                         continue;
                 bytes += (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 inodes += (uint64_t)(st.f_files - st.f_ffree);
-                full = full || (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
+                full |= (uint32_t)((st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0)) << i;
         }
         b->report.disk_peak_bytes = MAX(b->report.disk_peak_bytes, bytes);
         inodes -= MIN(inodes, (uint64_t)b->n_watch); /* the root directory of each is ours */

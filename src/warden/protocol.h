@@ -193,7 +193,7 @@ struct box_report {
         struct ending ending; /* of the program; always seen in WARDEN_ENDED of a program that ran */
         uint32_t stop; /* enum warden_stop */
         uint32_t compiling;
-        uint32_t disk_full;
+        uint32_t disk_full; /* bit i: of the tmpfs that the i-th BOX_OP_TMPFS made */
         uint32_t disk_hidden; /* ended for disk: what processes hold open could not be counted */
         uint32_t memory_counted; /* by a cgroup, and with it the kills for memory */
         uint32_t pids_full; /* where no cgroup counts: as many processes as allowed at the end */

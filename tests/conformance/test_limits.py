@@ -46,6 +46,8 @@ def explode(session, bomb):
     assert (result["verdict"]["limit"], result["verdict"]["unit"]) == (limit, unit), told(result)
     assert result["verdict"]["peak"] is None or result["verdict"]["peak"] >= limit * 0.5, told(result)
     assert result["verdict"]["message"] and result["duration_ms"] > 0, told(result)
+    if bomb.startswith("disk"):  # the place that was full, and its own flag
+        assert ("in /tmp" in result["verdict"]["message"], "--tmp-size" in result["verdict"]["message"]) == ((bomb == "disk-of-tmp"),) * 2, told(result)
     return True
 
 

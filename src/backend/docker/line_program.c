@@ -224,7 +224,7 @@ static void fill_end(const struct backend_program *p, struct box_end *ret)
 
         *ret = (struct box_end){
                 .ending = e->ending, .stop = late ? BOX_STOP_NONE : p->stop, .compiling = e->compiling != 0,
-                .disk_full = e->usage.disk_full != 0, .wall_usec = wall, .disk_peak_bytes = e->usage.disk_bytes,
+                .disk_full = e->usage.disk_full & FULL_ALL, .wall_usec = wall, .disk_peak_bytes = e->usage.disk_bytes,
                 .inodes_peak = e->usage.inodes, .disk_known = e->usage.known & WIRE_USAGE_DISK,
         };
 }

@@ -494,7 +494,7 @@ int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_er
         }
         ret->disk_bytes = s->workspace >= 0 ? 0 : inside.seen.disk_bytes;
         ret->inodes = s->workspace >= 0 ? 0 : inside.seen.inodes;
-        ret->disk_full = inside.seen.disk_full != 0;
+        ret->disk_full = inside.seen.disk_full & FULL_ALL;
         ret->disk_unknown = inside.disk_is_old || !(inside.seen.known & WIRE_USAGE_DISK);
         return 0;
 }

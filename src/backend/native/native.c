@@ -132,13 +132,24 @@ static int native_event_fd(const struct backend_box *box)
         return box->socket;
 }
 
+/* The order in which every plan makes them: /tmp, /dev/shm, then the private workspace or what is ours (root.c). */
+static unsigned full_places(uint32_t mask)
+{
+        static const unsigned places[] = {FULL_TMP, FULL_SHM, FULL_WORKSPACE};
+        unsigned full = mask >> ARRAY_SIZE(places) ? FULL_SOMEWHERE : 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+                full |= mask >> i & 1 ? places[i] : 0;
+        return full;
+}
+
 void warden_fill_end(struct box_end *end, const struct box_report *report)
 {
         *end = (struct box_end){
                 .ending = report->ending,
                 .stop = (enum box_stop)report->stop,
                 .compiling = report->compiling,
-                .disk_full = report->disk_full,
+                .disk_full = full_places(report->disk_full),
                 .disk_hidden = report->disk_hidden,
                 .pids_full = report->pids_full,
                 .wall_usec = report->wall_usec,

@@ -431,7 +431,7 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
         if (s->is_private && !ret->disk_unknown) {
                 ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
-                ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0);
+                ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0) ? FULL_WORKSPACE : 0;
         }
         return 0;
 }
