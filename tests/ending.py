@@ -22,9 +22,10 @@ def ended_by(kind, signal="SIGKILL"):
     return Outcome(kind, None, signal)
 
 
-def kept(kind="ok", error=None):
-    """In a context: the code is through and its interpreter goes on."""
-    return Outcome(kind, None, None, "run", error, True)
+def kept(kind="ok", error=None, exit_code=None):
+    """In a context: the code is through and its interpreter goes on. A shell has the status of its last command, and so
+    has Python that code of it has left by sys.exit()."""
+    return Outcome(kind, exit_code, None, "run", error, True)
 
 
 def gone(outcome):
@@ -107,10 +108,12 @@ def contradiction(o):
         return f"there is no exit status {o.exit_code}: {show(o)}"
     if o.exit_code is not None and o.signal is not None:
         return f"a status and a signal: {show(o)}"
-    if o.kind == "ok" and (o.signal or o.exit_code != (None if o.kept else 0)):
+    if o.kind == "ok" and (o.signal or o.exit_code not in ((None, 0) if o.kept else (0,))):
         return f"ok, with a failure: {show(o)}"
     if o.kind == "error" and o.exit_code in (None, 0) and o.signal is None and o.error is None:
         return f"an error without an exit status, a signal or an error: {show(o)}"
-    if o.kept and (o.exit_code is not None or o.signal is not None):
+    if o.kept and o.signal is not None:
         return f"the interpreter goes on, and has ended: {show(o)}"
+    if o.kept and o.exit_code is not None and (o.exit_code == 0) != (o.error is None) and o.kind in ("ok", "error"):
+        return f"an exit status that does not fit the error: {show(o)}"
     return None

@@ -468,26 +468,26 @@ def context_value(chance, language, word):
         "a run in a context",
         language,
         {"python": f"print('{word}')", "bash": f"echo {word}", "node": f"console.log('{word}')"}[language],
-        kept(),
+        kept(exit_code=0 if language == "bash" else None),
         stdout=f"{word}\n",
     )
 
 
 def context_error(chance, language, word):
     n = chance.randrange(1, 256)
-    code, error = chance.choice(
+    code, error, *status = chance.choice(
         {
             "python": (
                 ("raise ValueError('no')", "ValueError"),
-                (f"import sys; sys.exit({n})", "SystemExit"),
+                (f"import sys; sys.exit({n})", "SystemExit", n),
                 ("x = = 1", "SyntaxError"),
                 ("1 / 0", "ZeroDivisionError"),
             ),
-            "bash": ((f"(exit {n})", "ExitStatus"), ("false", "ExitStatus")),
+            "bash": ((f"(exit {n})", "ExitStatus", n), ("false", "ExitStatus", 1)),
             "node": (("throw new TypeError('no')", "TypeError"), ("nothing", "ReferenceError")),
         }[language]
     )
-    return Ending("an error in a context", language, code, kept("error", error))
+    return Ending("an error in a context", language, code, kept("error", error, *status))
 
 
 def context_exit(chance, language, word):

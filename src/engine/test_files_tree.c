@@ -31,7 +31,7 @@ static struct files files;
 static int set_up(void **state)
 {
         /* In memory where that is possible: tens of thousands of directories are made. */
-        strcpy(base, "/dev/shm/glovebox-tree-XXXXXX");
+        strcpy(base, "/dev/shm/glovebox-test-tree-XXXXXX");
         if (!mkdtemp(base)) {
                 strcpy(base, "/tmp/glovebox-test-tree-XXXXXX");
                 if (!mkdtemp(base))

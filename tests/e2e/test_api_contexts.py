@@ -192,3 +192,18 @@ def test_closing_under_a_run(server):
     assert seen <= {200, 201, 204, 400, 404, 409}, seen
     assert text(server.run("1", session)) == "1" if len(contexts(server, session)) < 32 else True
     server.delete(f"/v1/sessions/{session}").expect(204)
+
+
+@pytest.mark.parametrize("code, status, out", [
+    ("setTimeout(() => console.log('late'), 100); console.log('now')", 0, "now\nlate\n"), ("process.on('exit', () => console.log('bye')); 42", 0, "bye\n"),
+    ("process.exitCode = 3", 3, ""), ("throw new Error('no')", 1, ""), ("await new Promise(() => {})", 1, "")])
+def test_the_last_run_of_node(server, session, code, status, out):
+    """As a program of Node: it ends when nothing is left to do."""
+    result = server.run(code, session, language="node", last=True)["result"]
+    assert (result["exit_code"], result["stdout"], result["state"]["kept"]) == (status, out, False), result
+    assert result["verdict"]["kind"] == ("error" if status else "ok"), result
+
+
+def test_last_is_a_flag(server, session):
+    assert server.post(f"/v1/sessions/{session}/runs", {"code": "1", "last": "yes"}).expect(400).error["details"]["field"] == "last"
+    assert server.post("/v1/runs", {"code": "1", "last": True}).expect(400).error["details"]["field"] == "last", "such a run always ends so"

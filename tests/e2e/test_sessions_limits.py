@@ -125,7 +125,7 @@ def test_tmp_that_was_full_before(sessions):
     session = sessions({"tmp_size": "1m"})
     fill = "head -c 2000000 /dev/zero > /tmp/f"
     filled = session.run("sh", fill)
-    assert filled.verdict == "disk" and "/tmp 1 MB" in filled.message, filled
+    assert filled.verdict == "disk" and "in /tmp (limit 1 MB)" in filled.message, filled
     assert "/tmp 1 MB" in failed_beside_a_full_place(session.run("sh", "exit 3"))
     assert session.run("sh", "rm /tmp/f").verdict == "ok"
     assert session.run("sh", fill).verdict == "disk"

@@ -177,7 +177,7 @@ def test_children_and_threads(sessions):
 def test_exit_ends_the_run_and_not_the_context(sessions):
     context = sessions.context()
     good(context, "x = 1\nimport sys")
-    assert good(context, "sys.exit()").exit_code == -1
+    assert good(context, "sys.exit()").exit_code == 0 and good(context, "pass").exit_code == -1
     left = context.run("sys.exit(3)")
     assert (left.verdict, left.kept, left.error["name"], left.error["value"]) == ("error", True, "SystemExit", "3")
     assert good(context, "x").text == "1"

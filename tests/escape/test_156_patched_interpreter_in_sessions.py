@@ -117,7 +117,8 @@ def test_numbers_of_runs_are_forged(sessions, witness):
                              ("b'%d' % (int(seq) - 1)", "cancelled")):
         context = sessions.context()
         good(context, "found = []" + TAKEN_OVER)
-        good(context, f"old = [type(t) for t in found if type(t).__name__ == 'Context'][0]\nrun = old.run\nold.run = lambda self, seq, code: run(self, {change}, code)")
+        good(context, f"old = [type(t) for t in found if type(t).__name__ == 'Context'][0]\nrun = old.run\ndef forged(self, seq, code):\n    seq = {change}\n    frames = run(self, seq, code)\n"
+                      "    self.done = self.done or b'D %b 11\\nstatus 2\\nok' % seq\n    return frames\nold.run = forged")
         with cancel_after(0.15 if expected == "cancelled" else 20) as cancel:
             result = context.run("1", cancel_fd=cancel)
         assert result.verdict == expected and result.text is None, (change, result)

@@ -98,7 +98,9 @@ def _returncode(result: Result) -> Optional[int]:
     if kind != "error":
         raise verdict_error(result)
     number = _signal(result.signal)
-    return -number if number is not None else result.exit_code
+    if number is not None:
+        return -number
+    return 1 if result.exit_code is None and result.error is not None else result.exit_code
 
 
 def _answer(result: Result, known: Sequence[_screen.Known]) -> Dict[str, Any]:

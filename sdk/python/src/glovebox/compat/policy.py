@@ -329,7 +329,7 @@ def _with_percent(sample: Stats, before: Optional[Stats]) -> Stats:
     return dataclasses.replace(sample, cpu_percent=(sample.cpu_usec - before.cpu_usec) / seconds / 1e4) if seconds > 0 else sample
 
 
-def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats], usage_error: Optional[Exception]) -> Outcome:
+def _outcome(result: Result, policy: Mapping[str, Any], samples: List[Stats], usage_error: Optional[Exception] = None) -> Outcome:
     kind = str(result.verdict.kind)
     error = result.stderr + (result.error.traceback if result.error is not None else "") + (result.verdict.message if kind == "blocked" else "")
     return Outcome(
