@@ -147,6 +147,7 @@ static bool read_exit(const struct frame_part *part, struct ending *ret)
 static const char *take_done(struct claims *c, const struct frame *frame)
 {
         struct frame_part parts[FRAME_PARTS_MAX];
+        struct ending ending = {0};
         size_t n;
 
         if (frame_read_parts(frame, parts, FRAME_PARTS_MAX, &n) < 0)
@@ -156,11 +157,14 @@ static const char *take_done(struct claims *c, const struct frame *frame)
         /* An interrupt that we did not send is an exception like any other. */
         if (!ok && !is_text(status, "error") && !is_text(status, "interrupted"))
                 return "an end without a status";
-        if (code && !read_exit(code, &c->result->facts.claimed_ending))
+        if (code && !read_exit(code, &ending))
                 return "an end with an exit status that no process can have";
+        if (code && ok != (ending.value == 0))
+                return "an end whose exit status says something else";
         c->done = true;
         c->result->facts.claimed = true;
         c->result->facts.claimed_error = !ok;
+        c->result->facts.claimed_ending = ending;
         return NULL;
 }
 

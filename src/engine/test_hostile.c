@@ -34,6 +34,8 @@ static const struct hostile_case hostile[] = {
         {"raw D %S 0\\n", VERDICT_ERROR, false, "without a status", 0},
         {"raw D %S 24\\nstatus 5\\nerrorexit 3\\n256", VERDICT_ERROR, false, "exit status that no process can have", 0},
         {"raw D %S 23\\nstatus 5\\nerrorexit 2\\n-1", VERDICT_ERROR, false, "exit status that no process can have", 0},
+        {"raw D %S 19\\nstatus 2\\nokexit 1\\n3", VERDICT_ERROR, false, "says something else", 0},
+        {"raw D %S 22\\nstatus 5\\nerrorexit 1\\n0", VERDICT_ERROR, false, "says something else", 0},
         {"raw D %S 21\\nstatus 5\\nerrorexit 0\\n", VERDICT_ERROR, false, "exit status that no process can have", 0},
         {"raw D %S 13\\nstatus 3\\nok\\0", VERDICT_ERROR, false, "malformed payload", 0},
         {"raw P %S 4\\nabcd", VERDICT_ERROR, false, "malformed payload", 0},

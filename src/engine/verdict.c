@@ -53,9 +53,10 @@ const char *verdict_name(enum verdict_kind kind)
 
 bool verdict_exit_code(const struct run_facts *facts, int *ret_code)
 {
-        const struct ending *e = ending_is_seen(&facts->ending) ? &facts->ending : &facts->claimed_ending;
+        bool is_claim = !ending_is_seen(&facts->ending);
+        const struct ending *e = is_claim ? &facts->claimed_ending : &facts->ending;
 
-        if (!ending_is_exit(e))
+        if (!ending_is_exit(e) || (is_claim && (facts->channel_broken || facts->stop == STOP_LOST)))
                 return false;
         *ret_code = (int)e->value;
         return true;

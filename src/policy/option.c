@@ -360,7 +360,10 @@ int option_apply(const struct policy_option *o, struct policy *p, const char *te
         if (value < o->min || value > o->max)
                 return out_of_range(o, value > o->max, text, err);
         put(o, p, value);
-        return o->type == OPTION_NETWORK && strcmp(text, WHITELIST) == 0 ? network_allow_whitelist(p, err) : 0;
+        if (o->type != OPTION_NETWORK)
+                return 0;
+        network_allow_begin(p); /* an allowlist that names nothing lets nothing pass */
+        return strcmp(text, WHITELIST) == 0 ? network_allow_whitelist(p, err) : 0;
 }
 
 int option_check(const struct policy_option *o, const struct policy *p, gb_error *err)

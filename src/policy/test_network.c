@@ -322,6 +322,16 @@ static void test_whitelist(void **state)
         assert_int_equal(policy_set(p, "network_allow", "a.com", "--allow", &err), 0);
         assert_int_equal(policy_set(p, "network_allow", "b.com", "--allow", &err), 0);
         assert_int_equal(p->n_network_allow, 2);
+
+        /* They do not pass on to a mode that is named later, nor to a trust level with another one. */
+        static const char text[] = "network_mode: whitelist\ntrust_levels:\n  mine: {network_mode: allowlist}\n";
+        _cleanup_policy_ struct policy *level = NULL, *top = NULL;
+        assert_int_equal(policy_parse("x.yaml", text, strlen(text), "mine", &level, &err), 0);
+        assert_int_equal(level->n_network_allow, 0);
+        assert_int_equal(policy_parse("x.yaml", text, strlen(text), NULL, &top, &err), 0);
+        assert_int_equal(top->n_network_allow, 4);
+        assert_int_equal(policy_set(top, "network_mode", "allowlist", "--network", &err), 0);
+        assert_int_equal(top->n_network_allow, 0);
 }
 
 static void test_bounds(void **state)

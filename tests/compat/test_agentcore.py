@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tool class of a hardened image."""
 import asyncio
+import types
 
 import pytest
 
@@ -65,6 +66,11 @@ def test_wrong_parameters_are_results(parameters, said):
 def test_a_wrong_context_is_a_result(context):
     answer = asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, context))
     assert not answer.success and "context must be" in answer.error and answer.metadata["error_type"] == "context"
+
+
+def test_a_context_of_the_programs_own_class():
+    context = types.SimpleNamespace(user_id="u", agent_id="a")
+    assert asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, context)).output == "1\n"
 
 
 def test_the_cause_of_an_error_is_named(monkeypatch, no_engine):

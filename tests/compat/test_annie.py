@@ -99,12 +99,12 @@ CREDENTIALS = """
 .env .env.local .env.production prod.env .envrc .claude/.credentials.json .claude.json credentials.json .config/gh/hosts.yml
 .cargo/credentials.toml .cargo/credentials .codex/auth.json .vault-token .my.cnf .s3cfg .htpasswd kubeconfig release.jks putty.ppk .ssh/config .aws/credentials
 .azure/accessTokens.json .kube/config .docker/config.json .dockercfg .gnupg/secring.gpg .netrc .pgpass .git-credentials .npmrc .pypirc id_rsa deploy/id_ed25519
-server.key server.p12 server.pfx passwords.kdbx client_secret_1.json service-account.json application_default_credentials.json secrets.yaml terraform.tfstate
+server.key server.p12 server.pfx passwords.kdbx client_secret_1.json secrets.py id_rsabackup service-account.json application_default_credentials.json secrets.yaml terraform.tfstate
 prod.tfvars .m2/settings.xml .composer/auth.json .config/git/credentials .config/pip/pip.conf .cache/huggingface/token .kaggle/kaggle.json .bash_history
 .password-store/a.gpg .local/share/keyrings/login.keyring .mozilla/logins.json
 """.split()
 PLAIN = """
-.env.example .env.sample id_rsa.pub secrets.py main.py token.py hosts.yml .config/app.toml .cargo/config.toml data/credentials.csv settings.xml keyring.py environment.yml
+.env.example .env.sample id_rsa.pub main.py token.py hosts.yml .config/app.toml .cargo/config.toml data/credentials.csv settings.xml keyring.py environment.yml
 """.split()
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 KEY = CERTIFICATE.replace("CERTIFICATE", "PRIVATE KEY")
@@ -123,7 +123,7 @@ def test_every_known_form_of_credentials_is_hidden(tmp_path):
 
 def test_what_is_in_a_pem_file_decides(tmp_path):
     for name, content, hidden in (("cacert.pem", CERTIFICATE * 100, False), ("server.pem", CERTIFICATE + KEY, True), ("rsa.pem", KEY.replace("PRIVATE", "RSA PRIVATE"), True),
-                                  ("site.crt", CERTIFICATE, False), ("both.crt", KEY, True), ("release.asc", "-----BEGIN PGP SIGNATURE-----", False)):
+                                  ("site.crt", CERTIFICATE, False), ("both.crt", KEY, True), ("release.asc", "-----BEGIN PGP SIGNATURE-----", False), ("der.pem", "0\x82\x04\xa3", True)):
         (tmp_path / name).write_text(content)
         assert _hide.is_hidden(str(tmp_path / name)) == hidden, name
     os.mkfifo(tmp_path / "pipe.pem")

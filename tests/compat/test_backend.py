@@ -225,10 +225,10 @@ def test_names_of_our_own_images_are_never_pulled(docker, monkeypatch, tmp_path)
     for name in _backend.OWN:
         steps = []
         monkeypatch.setattr(_backend, "pull_missing", lambda image, progress: steps.append(image))
-        try:
-            _backend.box("docker", f"{name}:nosuch", None, None, print)
-        except ImageNotFound as error:
-            assert "glovebox image build" in error.hint
+        for image in (f"{name}:nosuch", f"{name}@sha256:{'0' * 64}"):
+            with pytest.raises(ImageNotFound) as told:
+                _backend.box("docker", image, None, None, print)
+            assert "glovebox image build" in told.value.hint
         assert steps == []
 
 

@@ -167,13 +167,14 @@ THREAD = "import threading, time, atexit\natexit.register(print, 'at exit')\ndef
 
 @pytest.mark.parametrize("language, code, status, out", [
     ("python", THREAD + "6 * 7", 0, "late\nat exit\n"), ("python", THREAD + "raise SystemExit(3)", 3, "late\nat exit\n"), ("python", THREAD + "1 / 0", 1, "late\nat exit\n"),
-    ("bash", "trap 'echo at exit' EXIT; echo a; (exit 7)", 7, "a\nat exit\n"), ("bash", "echo a", 0, "a\n")])
+    ("bash", "trap 'echo at exit; echo said >&2' EXIT; echo a; (exit 7)", 7, "a\nat exit\n"), ("bash", "echo a", 0, "a\n")])
 def test_the_last_run_of_an_interpreter(shared, language, code, status, out):
     """It ends as a program does, and its status is a fact."""
     made = shared.server.post(f"{shared.address}/contexts", {"language": language}).expect(201).json["id"]
     shared.run("before = 1", context=made)
     result = shared.run(code, context=made, last=True)
     assert (verdict(result), result["exit_code"], result["stdout"], result["state"]["kept"]) == ("error" if status else "ok", status, out, False), told(result)
+    assert result["stderr"] == ("said\n" if "said" in code else ""), told(result)
     if language == "python":
         assert shared.run("print(open('/tmp/unflushed').read())")["stdout"] == "x\n"
         assert [value["data"]["text/plain"] for value in result["results"]] == (["42"] if status == 0 else [])

@@ -119,8 +119,8 @@ __gb_end() {
                 status=error
                 __gb_send X "$__gb_seq" name ExitStatus value "$__gb_status" traceback ''
         fi
-        # The exit says it all, and runs the trap that the user may have set for it.
-        [[ -z $__gb_last ]] || builtin exit "$__gb_status"
+        # The exit says it all. It comes later, where the user's trap on it has the user's standard error.
+        [[ -z $__gb_last ]] || builtin return 0
         [[ -z $__gb_interrupted ]] || status=interrupted
         __gb_unwinding='' __gb_interrupted=''
         __gb_send D "$__gb_seq" status "$status" exit "$__gb_status"
@@ -139,6 +139,7 @@ __gb_next() {
                 [[ -n $__gb_unwinding ]] ||
                         builtin echo "glovebox: break or continue outside of a loop: the code after it was not run" >&2
                 { __gb_end 1 "$-"; } 2>/dev/null
+                [[ -z $__gb_last ]] || builtin exit 1
         fi
         builtin local kind seq size IFS=' '
         while builtin read -r -u 20 kind seq size; do
@@ -186,7 +187,8 @@ __gb_again() { builtin return 0; }
 # The user's trap on ERR can only be seen here; it takes a fork, so only if code ever spoke of traps.
 # shellcheck disable=SC2016
 __gb_turn='if [[ -n $__gb_traps ]]; then __gb_err=$(builtin trap -p ERR); fi; '\
-'{ __gb_restore; builtin eval "$__gb_code"; } <"$__gb_stdin" 20>&- 21>&-; { __gb_end "$?" "$-"; } 2>/dev/null'
+'{ __gb_restore; builtin eval "$__gb_code"; } <"$__gb_stdin" 20>&- 21>&-; { __gb_end "$?" "$-"; } 2>/dev/null; '\
+'[[ -z $__gb_last ]] || builtin exit "$__gb_status"'
 
 # Run by the -c text. In a loop of ours a stray `break` of the code would leave that loop and drop the rest of the code,
 # where a script says that there is no loop, and goes on. So the turns are those of mapfile, which calls us for each

@@ -354,7 +354,10 @@ class Context:
             if kind == b"L":  # the end of the process says that the run is over
                 self.channel.send(frames)
                 set_handler(SIGINT, self.interrupts.handler)
-                self.end_program(self.status, self.namespace, self.leave)
+                try:
+                    self.end_program(self.status, self.namespace, self.leave)
+                finally:  # an interrupt at its very end
+                    self.leave(128 + SIGINT)
             self.channel.send(frames + (self.done or _OK % seq))
         self.finish()
 

@@ -115,7 +115,7 @@ def _is_private(client: AnyClient) -> bool:
 
 
 def _is_own(image: str) -> bool:
-    return image.partition(":")[0] in OWN
+    return re.split("[:@]", image, maxsplit=1)[0] in OWN
 
 
 def _image_not_found(image: str, template: Optional[str]) -> ImageNotFound:

@@ -37,7 +37,7 @@ class Container(Sandbox):
 
     @property
     def status(self) -> str:
-        """"running", or "exited" when the box has ended: asked anew each time."""
+        """"running", or "exited" when the box has ended. The server is asked at each use."""
         try:
             return "running" if self.is_open and self.info().state == "ready" else "exited"
         except NotFoundError:
@@ -67,7 +67,7 @@ class Container(Sandbox):
         """Runs a command in the box and returns (exit_code, output), as docker-py does: bytes, of both streams in their order, or with demux=True a tuple of
         both. stream=True: an iterator of pieces in the place of output. The guard does not look at commands, only at code that is run in a language."""
         _refuse(privileged, user, socket or stdin)
-        args = [workdir or WORKDIR, "env", *_variables(environment), *(shlex.split(cmd) if isinstance(cmd, str) else map(str, cmd))]
+        args = [workdir or WORKDIR, "env", "--", *_variables(environment), *(shlex.split(cmd) if isinstance(cmd, str) else map(str, cmd))]
         if detach:
             self.start(_EXEC, language="sh", context="fresh", args=args)
             return ExecResult(None, b"")

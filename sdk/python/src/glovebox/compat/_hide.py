@@ -25,14 +25,14 @@ HIDDEN = (
     "glab-cli/config.yml", "tea/config.yml", ".claude.json", ".codex/auth.json", ".openai/auth.json", ".anthropic/api_key", ".gemini/oauth_creds.json",
     "huggingface/token", "huggingface/stored_tokens", ".huggingface/token", "kaggle.json", "wandb/settings",
     # keys, and what keeps them
-    ".ssh", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_rsa[!a-z]*", "id_dsa[!a-z]*", "id_ecdsa[!a-z]*", "id_ed25519[!a-z]*", "*.key", "*.ppk", "*.p12",
+    ".ssh", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.key", "*.ppk", "*.p12",
     "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.agilekeychain", "*.opvault", ".gnupg", "secring.gpg", ".password-store", "keyrings",
     # what people have typed, and browsers have kept
     ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", "logins.json", "key3.db", "key4.db",
     "cookies.sqlite", "login data",
 )
 #: Names of hidden patterns that are made to be shown.
-SHOWN = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "id_*.pub", "secrets.py", "secrets.md", "secrets.rst", "secrets.html")
+SHOWN = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "id_*.pub")
 #: Files that hold a key or a public certificate: what is in them decides.
 PEM = ("*.pem", "*.crt", "*.cer", "*.asc")
 PEM_BYTES_MAX = 4 << 20  # what is larger is hidden
@@ -59,7 +59,8 @@ def _holds_key(path: str) -> bool:
             content = file.read(PEM_BYTES_MAX + 1)
     except OSError:
         return not os.path.isdir(path)
-    return len(content) > PEM_BYTES_MAX or b"PRIVATE KEY" in content
+    is_binary = path.lower().endswith(".pem") and b"-----BEGIN " not in content  # perhaps a key without its armour
+    return len(content) > PEM_BYTES_MAX or b"PRIVATE KEY" in content or is_binary
 
 
 def _entries(place: pathlib.Path) -> "List[os.DirEntry[str]]":

@@ -83,7 +83,8 @@ class ExecutePythonTool:
             return ToolResult(False, "", str(error), {"error_type": error.code, "troubleshooting": troubleshoot(error)})
 
     async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, context: ExecutionContext) -> ToolResult:
-        metadata = {**context.metadata, "user_id": context.user_id, "agent_id": context.agent_id}
+        more = getattr(context, "metadata", None) or {}  # a context of the program's own class may have none
+        metadata = {**{str(name): str(text) for name, text in more.items()}, "user_id": context.user_id, "agent_id": context.agent_id}
         policy = _options.limits(cpus=CPUS, tmp=TMP_SIZE, disk=TMP_SIZE, timeout=timeout)
         async with AsyncSandbox(**made_of, memory=MEMORY, secrets=self._secrets, policy=policy, metadata=metadata, client=self._client) as box:
             await box.run(_PREPARE, check=True)
