@@ -133,7 +133,7 @@ def libexec():
     place = BUILD / "libexec"
     with contextlib.suppress(FileExistsError, PermissionError):
         place.mkdir(mode=0o755)
-    for helper in ("agent/glovebox-agent", "egress/glovebox-egress", "guard/glovebox-reader", "guard/glovebox-rules", "runner/glovebox-probe", "warden/glovebox-warden"):
+    for helper in ("agent/glovebox-agent", "egress/glovebox-egress", "guard/glovebox-reader", "guard/glovebox-rules", "hide/glovebox-hide", "runner/glovebox-probe", "warden/glovebox-warden"):
         with contextlib.suppress(FileExistsError, PermissionError):
             (place / os.path.basename(helper)).symlink_to(BUILD / "src" / helper)
     return place

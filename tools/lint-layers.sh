@@ -15,7 +15,8 @@ allowed() {
         warden) echo "base kernel runner glovebox/error.h" ;;
         backend) echo "base kernel policy client http agent/wire.h egress/protocol.h warden/protocol.h" ;;
         egress) echo "base kernel http" ;;
-        engine) echo "base policy guard backend/backend.h egress/client.h egress/ledger.h egress/protocol.h egress/rules.h egress/rules_write.h" ;;
+        hide) echo "base kernel glovebox/error.h" ;;
+        engine) echo "base policy guard hide/hide.h backend/backend.h egress/client.h egress/ledger.h egress/protocol.h egress/rules.h egress/rules_write.h" ;;
         lib) echo "base kernel policy image guard backend engine glovebox" ;;
         http | journal | guard) echo "base" ;;
         client | mcp) echo "base http" ;;

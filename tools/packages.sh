@@ -8,7 +8,7 @@ die() {
         exit 1
 }
 
-build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev libedit-dev python3-dev libsqlite3-dev libssl-dev libarchive-dev libvectorscan-dev"
+build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev libedit-dev python3-dev libsqlite3-dev libssl-dev libarchive-dev libvectorscan-dev libfuse3-dev"
 declare -A packages=(
         [build]="$build"
         [test]="$build libcmocka-dev clang python3 python3-pytest python3-numpy python3-pandas python3-matplotlib \

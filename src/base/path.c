@@ -71,7 +71,7 @@ int path_libexec(const char *name, char **ret)
 
         /* In the build tree each helper lies in the directory of its part. */
         static const char *const parts[][2] = {
-                {"glovebox-agent", "agent"}, {"glovebox-archive", "server"}, {"glovebox-egress", "egress"}, {"glovebox-probe", "runner"}, {"glovebox-server", "server"},
+                {"glovebox-agent", "agent"}, {"glovebox-archive", "server"}, {"glovebox-egress", "egress"}, {"glovebox-hide", "hide"}, {"glovebox-probe", "runner"}, {"glovebox-server", "server"},
                 {"glovebox-reader", "guard"}, {"glovebox-rules", "guard"},
         };
         const char *part = "warden";

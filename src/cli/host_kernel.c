@@ -222,6 +222,19 @@ static void check_pids(struct host_finding *f)
         check_cgroup_part(f, PART_PIDS, HOST_INFO, "RLIMIT_NPROC of the box's user namespace does it (Linux 5.14)");
 }
 
+static void check_fuse(struct host_finding *f)
+{
+        _cleanup_close_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+        if (fd >= 0) {
+                host_found(f, HOST_OK, "/dev/fuse can be opened");
+                return;
+        }
+        host_found(f, HOST_INFO, "/dev/fuse: %s", strerror(errno));
+        host_means(f, "a mount with :hide is refused");
+        host_remedy(f, errno == EACCES || errno == EPERM ? "allow this user to open it (chmod 666 /dev/fuse)" : "modprobe fuse; in a container: --device /dev/fuse");
+}
+
 static void check_cpu(struct host_finding *f)
 {
         check_cgroup_part(f, PART_CPU, HOST_INFO, "affinity to whole processors does it; parts of one and cpu_time cannot be had");
@@ -469,6 +482,7 @@ const struct host_check host_kernel_checks[] = {
         {"overlay", "for images with a writable root; not used yet", check_overlay, false},
         {"idmapped mounts", "run by root, boxes have a user id of their own and files still belong to the caller", check_idmap, false},
         {"session files", "a server that root starts gives up its privilege, and still has to read and write files of sessions", check_lending, false},
+        {"fuse", "directories are mounted without their credential files (:hide)", check_fuse, false},
         {"devices", "these nodes are shown in every box", check_devices, true},
         {"processor flaws", "code may read memory of others through the processor", check_vulnerabilities, false},
         {"smt", "threads of one core share what flaws of processors leak", check_smt, false},

@@ -101,9 +101,9 @@ static json_t *show_json(const struct policy *p)
                 if (p->allow_weaker & 1u << i)
                         json_array_append_new(weaker, json_string(control_name((enum control_id)i)));
         for (size_t i = 0; i < p->n_mounts; i++)
-                json_array_append_new(mounts, json_pack("{s:o, s:o, s:b}", "source", json_any(p->mounts[i].source),
+                json_array_append_new(mounts, json_pack("{s:o, s:o, s:b, s:b}", "source", json_any(p->mounts[i].source),
                                                         "target", json_any(p->mounts[i].target), "writable",
-                                                        p->mounts[i].writable));
+                                                        p->mounts[i].writable, "hide", p->mounts[i].hides));
         for (size_t i = 0; i < p->n_env; i++)
                 json_object_set_new(env, p->env[i].name, json_any(p->env[i].value));
         json_object_set_new(o, "guard_rules", rules_to_json(p));
@@ -183,7 +183,7 @@ static int show_text(const struct policy *p, struct buffer *out)
                 r = buffer_add_string(out, "mounts:\n");
         for (size_t i = 0; i < p->n_mounts && r == 0; i++)
                 r = buffer_printf(out, "  - %s:%s%s\n", p->mounts[i].source, p->mounts[i].target,
-                                  p->mounts[i].writable ? ":rw" : "");
+                                  p->mounts[i].writable ? ":rw" : p->mounts[i].hides ? ":hide" : "");
         if (r == 0 && p->n_env > 0)
                 r = buffer_add_string(out, "env:\n");
         for (size_t i = 0; i < p->n_env && r == 0; i++)

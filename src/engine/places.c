@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "engine/place.h"
+#include "guard/rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,16 +16,20 @@
 void places_init(struct places *p, const struct policy *policy)
 {
         *p = (struct places){.workspace_fd = -1};
-        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++) {
                 p->mount_fds[i] = -1;
+                p->hides[i] = (struct hide)HIDE_NONE;
+        }
         disk_watch_init(&p->disk, policy->disk_limit_bytes, policy->inode_limit);
 }
 
 void places_done(struct places *p)
 {
         p->workspace_fd = safe_close(p->workspace_fd);
-        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++) {
                 p->mount_fds[i] = safe_close(p->mount_fds[i]);
+                hide_close(&p->hides[i]);
+        }
 }
 
 /* Adds a writable place to what is watched. */
@@ -57,6 +62,25 @@ static int open_workspace(struct places *p, const char *path, gb_error *err)
         return watch_place(p, p->workspace_fd, path, err);
 }
 
+/* The mount of what place is, without its credential files, takes its place. Which they are the guard's rules say, whether or not it looks at code. */
+static int hide_files(struct hide *h, const struct policy *policy, int *place, gb_error *err)
+{
+        const struct rules *rules;
+        _cleanup_free_ char *names = NULL;
+        int mount = -1;
+
+        int r = rules_get(&rules, err);
+        if (r == 0 && rules_file_names(rules, &names) < 0)
+                r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        if (r == 0)
+                r = hide_open(h, policy->backend == BACKEND_NATIVE ? HIDE_DETACHED : HIDE_ATTACHED, *place, names, &mount, err);
+        if (r < 0)
+                return r;
+        safe_close(*place);
+        *place = mount;
+        return 0;
+}
+
 static int open_mounts(struct places *p, const struct policy *policy, gb_error *err)
 {
         for (size_t i = 0; i < policy->n_mounts; i++) {
@@ -69,7 +93,7 @@ static int open_mounts(struct places *p, const struct policy *policy, gb_error *
                 if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
                         return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be mounted",
                                          m->source);
-                int e = m->writable ? watch_place(p, fd, m->source, err) : 0;
+                int e = m->writable ? watch_place(p, fd, m->source, err) : m->hides ? hide_files(&p->hides[i], policy, &p->mount_fds[i], err) : 0;
                 if (e < 0)
                         return e;
         }

@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "engine/disk.h"
 #include "engine/verdict.h"
+#include "hide/hide.h"
 #include "policy/policy.h"
 
 struct places {
         int workspace_fd; /* -1: private */
-        int mount_fds[MOUNT_COUNT_MAX];
+        int mount_fds[MOUNT_COUNT_MAX]; /* of one that hides files: a mount by itself */
+        struct hide hides[MOUNT_COUNT_MAX];
         struct disk_watch disk;
         uint64_t next_usec; /* not walked again before this */
 };

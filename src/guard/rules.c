@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <hs/hs_runtime.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- checking ---- */
@@ -41,7 +42,8 @@ static bool code_fits(const struct rules *r)
         for (size_t i = 0; i < r->n_code; i++) {
                 const struct code_rule *c = &r->code[i];
                 if (!text_fits(r->head, c->id) || !text_fits(r->head, c->set) || !text_fits(r->head, c->message) || !text_fits(r->head, c->remedy) ||
-                    !list_fits(r, c->languages) || !list_fits(r, c->imports) || c->action > GUARD_BLOCK)
+                    !list_fits(r, c->languages) || !list_fits(r, c->imports) || !list_fits(r, c->files[RULE_FILES_HIDDEN]) ||
+                    !list_fits(r, c->files[RULE_FILES_SHOWN]) || !list_fits(r, c->files[RULE_FILES_KEYS]) || c->action > GUARD_BLOCK)
                         return false;
         }
         for (size_t i = 0; i < r->n_patterns; i++)
@@ -139,6 +141,23 @@ int rules_open(const void *bytes, struct rules **ret, gb_error *err)
                 return error_set(err, GB_E_INTERNAL, -e, "cannot open the rules: %s", strerror(-e));
         *ret = TAKE_PTR(r);
         return 0;
+}
+
+int rules_file_names(const struct rules *r, char **ret)
+{
+        static const char letters[RULE_FILES_KINDS] = {[RULE_FILES_HIDDEN] = 'h', [RULE_FILES_SHOWN] = 's', [RULE_FILES_KEYS] = 'k'};
+        size_t size = 0;
+
+        FILE *out = open_memstream(ret, &size);
+        if (!out)
+                return -ENOMEM;
+        for (size_t i = 0; i < r->n_code; i++)
+                for (int kind = 0; kind < RULE_FILES_KINDS; kind++) {
+                        const char *name = r->code[i].files[kind] ? rules_text(r, r->code[i].files[kind]) : "";
+                        for (; *name; name += strlen(name) + 1)
+                                fprintf(out, "%c%s\n", letters[kind], name);
+                }
+        return fclose(out) != 0 ? -ENOMEM : 0;
 }
 
 struct hs_scratch *rules_scratch_get(const struct rules *r, enum rules_kind kind)

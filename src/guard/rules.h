@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RULES_MAGIC "gbrules3"
+#define RULES_MAGIC "gbrules4"
 #define RULES_ALIGN 64 /* of the piece in memory, and of each database in it */
 
 /* What is done about code that a rule finds; the larger one counts. OFF: only as a switch. */
@@ -25,10 +25,15 @@ enum guard_action { GUARD_OFF, GUARD_LOG, GUARD_WARN, GUARD_BLOCK };
  * nothing has STRING for Python, and OTHERS. */
 enum guard_place { GUARD_IN_TEXT = 1, GUARD_IN_STRING = 2, GUARD_IN_IMPORT = 4, GUARD_IN_CALL = 8, GUARD_IN_OTHERS = 16 /* text, but of Python */ };
 
+/* What a rule says of names of files: they hide one; such a name is shown all the same; the content of the file decides. */
+enum rule_files { RULE_FILES_HIDDEN, RULE_FILES_SHOWN, RULE_FILES_KEYS };
+#define RULE_FILES_KINDS 3
+
 struct code_rule {
         uint32_t id, set, message, remedy;
         uint32_t languages; /* names, each with its NUL, an empty one at the end; 0: all */
         uint32_t imports;   /* the same: modules of Python, each for itself and what is below it; 0: none */
+        uint32_t files[RULE_FILES_KINDS]; /* the same: names of files that hold credentials (hide/names.h); 0: none */
         uint32_t action;    /* enum guard_action */
 };
 
@@ -136,6 +141,9 @@ int rules_compile(const char *const *files, size_t n_files, bool with_shipped, s
 void rules_free(struct rules *r);
 DEFINE_CLEANUP(struct rules, rules_free)
 #define _cleanup_rules_ _cleanup_(rules_free_ptr)
+
+/* All names of files that hold credentials, one in a line, as hide/names.h reads them. */
+int rules_file_names(const struct rules *r, char **ret);
 
 const char *guard_action_name(enum guard_action action);
 int guard_action_parse(const char *text, enum guard_action *ret); /* -EINVAL */

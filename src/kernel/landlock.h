@@ -15,5 +15,7 @@ int landlock_allow_devices(int ruleset, int abi, int fd);
 int landlock_enforce(int ruleset);
 /* The calling thread may open no file at all, bind no port of TCP, and reach no socket or process outside. no_new_privs must be set. */
 int landlock_allow_nothing(int abi);
+/* The same, but what is below the directory may be read. */
+int landlock_allow_reading(int abi, int directory);
 
 #endif

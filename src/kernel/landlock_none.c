@@ -10,7 +10,8 @@
 #define LANDLOCK_ACCESS_NET_BIND_TCP (1ULL << 0)
 #endif
 
-int landlock_allow_nothing(int abi)
+/* A ruleset that handles all there is to handle, and allows nothing. */
+static int new_ruleset(int abi)
 {
         struct {
                 uint64_t handled_access_fs, handled_access_net, scoped;
@@ -27,8 +28,25 @@ int landlock_allow_nothing(int abi)
                 attr.handled_access_fs |= LANDLOCK_ACCESS_FS_TRUNCATE;
         if (abi >= 5)
                 attr.handled_access_fs |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
-        _cleanup_close_ int ruleset = sys_landlock_create_ruleset((void *)&attr, size, 0);
+        int ruleset = sys_landlock_create_ruleset((void *)&attr, size, 0);
+        return ruleset < 0 ? -errno : ruleset;
+}
+
+int landlock_allow_nothing(int abi)
+{
+        _cleanup_close_ int ruleset = new_ruleset(abi);
+
+        return ruleset < 0 ? ruleset : landlock_enforce(ruleset);
+}
+
+int landlock_allow_reading(int abi, int directory)
+{
+        struct landlock_path_beneath_attr rule = {
+                .allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR, .parent_fd = directory,
+        };
+        _cleanup_close_ int ruleset = new_ruleset(abi);
+
         if (ruleset < 0)
-                return -errno;
-        return landlock_enforce(ruleset);
+                return ruleset;
+        return sys_landlock_add_rule(ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule) < 0 ? -errno : landlock_enforce(ruleset);
 }

@@ -10,6 +10,7 @@
 enum mount_flags {
         MOUNT_WRITABLE = 1 << 0,
         MOUNT_DEVICES = 1 << 1, /* only for the fixed nodes of /dev */
+        MOUNT_DETACHED = 1 << 2, /* the source is a detached mount already */
 };
 
 /* A detached copy of the tree below fd (recursive), nosuid, nodev, read-only unless flags say
@@ -34,6 +35,10 @@ int mount_new_tmpfs(const struct mount_tmpfs_options *options);
 int mount_new_proc(void);   /* subset=pid, hidepid=invisible where the kernel knows it */
 int mount_new_whole_proc(void); /* all of it, to be used by its maker and never attached */
 int mount_new_devpts(void);
+
+/* A detached file system that is served by whoever reads from device, which is /dev/fuse. It is read-only, and the kernel checks permissions. Only processes of
+ * user uid and group gid reach it; with others, all in our user namespace and below it. */
+int mount_new_fuse(int device, unsigned uid, unsigned gid, bool others);
 
 /* Puts a detached mount onto the directory or file target_fd. */
 int mount_attach(int mount_fd, int target_fd);

@@ -60,9 +60,9 @@ static int read_security_opt(struct reader *rd, const struct place *at)
 
 static int read_mount_map(struct reader *rd, const struct place *at)
 {
-        static const char *const names[] = {"source", "target", "read_only"};
+        static const char *const names[] = {"source", "target", "read_only", "hide"};
         const json_t *map = place_value(at);
-        const char *text[3] = {NULL, NULL, "true"};
+        const char *text[4] = {NULL, NULL, "true", "false"};
         const char *key;
         json_t *value;
 
@@ -76,13 +76,16 @@ static int read_mount_map(struct reader *rd, const struct place *at)
                 text[i] = place_text(&field);
                 if (!text[i])
                         return place_error(&field, NULL, rd->err, "%s; allowed: %s", place_kind(&field),
-                                           i == 2 ? "true or false" : "a path");
-                if (i == 2 && strcmp(text[i], "true") != 0 && strcmp(text[i], "false") != 0)
+                                           i >= 2 ? "true or false" : "a path");
+                if (i >= 2 && strcmp(text[i], "true") != 0 && strcmp(text[i], "false") != 0)
                         return place_error(&field, NULL, rd->err, "%s; allowed: true or false", quote(text[i]).text);
         }
         if (!text[0] || !text[1])
                 return place_error(at, "mounts", rd->err, "a mount needs source and target");
-        if (mount_add(rd->policy, text[0], text[1], text[2][0] == 'f', rd->err) < 0)
+        bool writable = text[2][0] == 'f', hides = text[3][0] == 't';
+        if (writable && hides)
+                return place_error(at, "mounts", rd->err, "a mount that hides credential files is read-only");
+        if (mount_add(rd->policy, text[0], text[1], hides ? MOUNT_HIDE : writable ? MOUNT_RW : MOUNT_RO, rd->err) < 0)
                 return place_fail(at, "mounts", rd->err);
         return 0;
 }
@@ -92,7 +95,7 @@ static int read_mounts(struct reader *rd, const struct place *at)
         const json_t *list = place_value(at);
 
         if (!json_is_array(list))
-                return place_error(at, NULL, rd->err, "%s; allowed: a list of SOURCE:TARGET[:ro|:rw] or {source, target, read_only}",
+                return place_error(at, NULL, rd->err, "%s; allowed: a list of SOURCE:TARGET[:ro|:rw|:hide] or {source, target, read_only, hide}",
                                    place_kind(at));
         mounts_clear(rd->policy);
         for (size_t i = 0; i < json_array_size(list); i++) {
@@ -102,7 +105,7 @@ static int read_mounts(struct reader *rd, const struct place *at)
                 if (json_is_object(place_value(&item)))
                         r = read_mount_map(rd, &item);
                 else if (!place_text(&item))
-                        r = place_error(&item, "mounts", rd->err, "%s; allowed: SOURCE:TARGET[:ro|:rw] or {source, target, read_only}",
+                        r = place_error(&item, "mounts", rd->err, "%s; allowed: SOURCE:TARGET[:ro|:rw|:hide] or {source, target, read_only, hide}",
                                         place_kind(&item));
                 else if (mount_add_text(rd->policy, place_text(&item), NULL, rd->err) < 0)
                         r = place_fail(&item, "mounts", rd->err);

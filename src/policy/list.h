@@ -6,11 +6,14 @@
 
 #include "policy/policy.h"
 
+/* How a directory is shown: read-only, writable, or read-only without its credential files. */
+enum mount_way { MOUNT_RO, MOUNT_RW, MOUNT_HIDE };
+
 /* A mount's target must be of our own making: normalised (an input with "//", "." or a slash
  * at its end is put right) and not where the box itself puts something. */
-int mount_add(struct policy *p, const char *source, const char *target, bool writable, gb_error *err);
+int mount_add(struct policy *p, const char *source, const char *target, enum mount_way way, gb_error *err);
 
-/* "SRC:DST[:ro|:rw]". A relative source is taken from base, or refused when base is NULL. */
+/* "SRC:DST[:ro|:rw|:hide]". A relative source is taken from base, or refused when base is NULL. */
 int mount_add_text(struct policy *p, const char *text, const char *base, gb_error *err);
 void mounts_clear(struct policy *p);
 int mounts_check(const struct policy *p, gb_error *err);

@@ -99,7 +99,7 @@ static int check_source(const char *source, gb_error *err)
         return 0;
 }
 
-int mount_add(struct policy *p, const char *source, const char *target, bool writable, gb_error *err)
+int mount_add(struct policy *p, const char *source, const char *target, enum mount_way way, gb_error *err)
 {
         char normal[BOX_PATH_MAX];
 
@@ -118,37 +118,48 @@ int mount_add(struct policy *p, const char *source, const char *target, bool wri
         _cleanup_free_ char *source_copy = strdup(source), *target_copy = strdup(normal);
         if (!source_copy || !target_copy)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        p->mounts[p->n_mounts++] = (struct policy_mount){TAKE_PTR(source_copy), TAKE_PTR(target_copy), writable};
+        p->mounts[p->n_mounts++] = (struct policy_mount){TAKE_PTR(source_copy), TAKE_PTR(target_copy), way == MOUNT_RW, way == MOUNT_HIDE};
         return 0;
+}
+
+static bool take_way(const char *text, enum mount_way *ret)
+{
+        static const char *const names[] = {[MOUNT_RO] = "ro", [MOUNT_RW] = "rw", [MOUNT_HIDE] = "hide"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (strcmp(text, names[i]) == 0) {
+                        *ret = (enum mount_way)i;
+                        return true;
+                }
+        return false;
 }
 
 int mount_add_text(struct policy *p, const char *text, const char *base, gb_error *err)
 {
         _cleanup_free_ char *copy = strdup(text), *absolute = NULL;
-        bool writable = false;
+        enum mount_way way = MOUNT_RO;
 
         if (!copy)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         char *colon = strrchr(copy, ':');
-        if (colon && (strcmp(colon, ":ro") == 0 || strcmp(colon, ":rw") == 0)) {
-                writable = strcmp(colon, ":rw") == 0;
+        if (colon && take_way(colon + 1, &way)) {
                 *colon = '\0';
                 colon = strrchr(copy, ':');
         }
         if (!colon || colon == copy || colon[1] == '\0')
-                return error_set(err, GB_E_USAGE, 0, "%s is not a mount; allowed: SOURCE:TARGET, SOURCE:TARGET:ro or SOURCE:TARGET:rw",
+                return error_set(err, GB_E_USAGE, 0, "%s is not a mount; allowed: SOURCE:TARGET, and :ro, :rw or :hide behind it",
                                  quote(text).text);
         *colon = '\0';
         const char *target = colon + 1;
         if (target[0] != '/' && strchr(copy, ':'))
-                return error_set(err, GB_E_USAGE, 0, "%s ends with neither ro, rw nor an absolute target", quote(text).text);
+                return error_set(err, GB_E_USAGE, 0, "%s ends with neither ro, rw, hide nor an absolute target", quote(text).text);
         if (copy[0] == '/' || !base)
-                return mount_add(p, copy, target, writable, err);
+                return mount_add(p, copy, target, way, err);
         if (asprintf(&absolute, "%s/%s", base, copy) < 0) {
                 absolute = NULL;
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         }
-        return mount_add(p, absolute, target, writable, err);
+        return mount_add(p, absolute, target, way, err);
 }
 
 void mounts_clear(struct policy *p)
@@ -173,6 +184,8 @@ int mounts_check(const struct policy *p, gb_error *err)
                         r = check_source(m->source, err);
                 if (r == 0)
                         r = check_target(m->target, normal, err);
+                if (r == 0 && m->writable && m->hides)
+                        r = error_set(err, GB_E_USAGE, 0, "a mount that hides credential files is read-only");
                 if (r == 0 && strcmp(normal, m->target) != 0)
                         r = error_set(err, GB_E_USAGE, 0, "the target %s is not normalised", quote(m->target).text);
                 if (r == 0)

@@ -59,7 +59,7 @@ struct policy *policy_copy(const struct policy *p)
         bool good = copy->origin && copy->trust && !p->runtime == !copy->runtime && !p->image == !copy->image;
         for (size_t i = 0; good && i < p->n_mounts; i++) {
                 struct policy_mount *m = &copy->mounts[copy->n_mounts++];
-                *m = (struct policy_mount){strdup(p->mounts[i].source), strdup(p->mounts[i].target), p->mounts[i].writable};
+                *m = (struct policy_mount){strdup(p->mounts[i].source), strdup(p->mounts[i].target), p->mounts[i].writable, p->mounts[i].hides};
                 good = m->source && m->target;
         }
         for (size_t i = 0; good && i < p->n_env; i++) {

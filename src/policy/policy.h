@@ -29,6 +29,7 @@ struct policy_mount {
         char *source; /* absolute path on the host */
         char *target; /* absolute path in the box */
         bool writable;
+        bool hides; /* files that hold credentials are not there. Never with writable */
 };
 
 struct policy_env {

@@ -164,7 +164,8 @@ static int sort_descriptors(struct box *b, int *fds, struct sorted_fds *s, gb_er
 
 static unsigned source_mount_flags(const struct box_fd *fd)
 {
-        return (fd->flags & BOX_SOURCE_WRITABLE ? MOUNT_WRITABLE : 0) | (fd->flags & BOX_SOURCE_DEVICE ? MOUNT_DEVICES : 0);
+        return (fd->flags & BOX_SOURCE_WRITABLE ? MOUNT_WRITABLE : 0) | (fd->flags & BOX_SOURCE_DEVICE ? MOUNT_DEVICES : 0) |
+               (fd->flags & BOX_SOURCE_DETACHED ? MOUNT_DETACHED : 0);
 }
 
 /* As root: a source becomes a detached mount here, so that the box need not reach it by path, and
@@ -174,6 +175,8 @@ static int detach_source(const struct box *b, const struct box_fd *row, int *fd,
         _cleanup_close_ int idmap = -1;
         bool is_theirs = warden_front.uid == 0 || (row->owner_uid == warden_front.uid && row->owner_gid == warden_front.gid);
 
+        if (row->flags & BOX_SOURCE_DETACHED)
+                return warden_front.uid == 0 ? 0 : error_set(err, GB_E_UNENFORCEABLE, EPERM, "root's warden takes no mounts of user %u", warden_front.uid);
         if (row->flags & BOX_SOURCE_OWNED && !is_theirs)
                 return error_set(err, GB_E_INTERNAL, EPERM, "the request wants files of user %u for the box of user %u", row->owner_uid, warden_front.uid);
         if (row->flags & BOX_SOURCE_OWNED) {

@@ -110,7 +110,7 @@ static int bind_source(struct root_plan *p, const struct box_op *op, int parent,
         if (target < 0)
                 return op->flags & BOX_OP_BIND_FILE ? -errno : target;
 
-        if (p->order->detached)
+        if (p->order->detached || p->order->mount_flags[op->source] & MOUNT_DETACHED)
                 tree = TAKE_FD(p->sources[op->source]);
         else
                 tree = mount_clone_tree_here(p->sources[op->source], p->order->mount_flags[op->source]);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chat assistant's execute_python."""
 import base64
+import json
 import os
 import socket
 import subprocess
@@ -10,8 +11,9 @@ import time
 import pytest
 
 from compat_helpers import BINARY, CANNOT, ROOT, identity, needs_root, on_each_backend
-from glovebox.compat import _hide
-from glovebox.compat.annie import REFUSED_STATUS, execute_python
+from glovebox import Sandbox
+from glovebox.compat import _backend
+from glovebox.compat.annie import IMAGE, REFUSED_STATUS, execute_python
 from glovebox.errors import UsageError
 
 pytestmark = on_each_backend
@@ -84,7 +86,6 @@ def project(tmp_path, backend):
     (place / "src/deep/ok.txt").write_text("fine\n")
     (place / ".env").write_text("# comment\nexport PASSWORD='correct horse battery'\nSHORT=abc\n")
     os.chmod(place / "data.csv", 0o600)
-    os.chown(place / "data.csv", identity(backend), -1)
     return place
 
 
@@ -110,24 +111,72 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 KEY = CERTIFICATE.replace("CERTIFICATE", "PRIVATE KEY")
 
 
-def test_every_known_form_of_credentials_is_hidden(tmp_path):
-    shown = set()
-    for name in [*CREDENTIALS, *PLAIN]:
-        path = tmp_path / name
+def write_all(place, files):
+    for name, content in files.items():
+        path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("content")
-        if not any(_hide.is_hidden(str(part)) for part in [path, *path.parents] if tmp_path in part.parents):
-            shown.add(str(path.relative_to(tmp_path)))
-    assert shown == set(PLAIN)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+LOOK = """
+import json, os
+listed = {os.path.relpath(os.path.join(d, f), "/project") for d, _, files in os.walk("/project") for f in files}
+opened = set()
+for name in json.loads(input()):
+    try:
+        open("/project/" + name, "rb").read()
+        opened.add(name)
+    except FileNotFoundError:
+        pass
+print(json.dumps([sorted(listed), sorted(opened)]))
+"""
+
+
+def look(project, names):
+    """What the code lists and what it can open, of these names below its project."""
+    answer = execute_python(LOOK, stdin=json.dumps(list(names)), project=project)
+    assert answer["returncode"] == 0, answer
+    listed, opened = json.loads(answer["stdout"])
+    return set(listed), set(opened)
+
+
+def test_every_known_form_of_credentials_is_hidden(tmp_path):
+    write_all(tmp_path, dict.fromkeys([*CREDENTIALS, *PLAIN], "content"))
+    assert look(tmp_path, [*CREDENTIALS, *PLAIN]) == (set(PLAIN), set(PLAIN))
 
 
 def test_what_is_in_a_pem_file_decides(tmp_path):
-    for name, content, hidden in (("cacert.pem", CERTIFICATE * 100, False), ("server.pem", CERTIFICATE + KEY, True), ("rsa.pem", KEY.replace("PRIVATE", "RSA PRIVATE"), True),
-                                  ("site.crt", CERTIFICATE, False), ("both.crt", KEY, True), ("release.asc", "-----BEGIN PGP SIGNATURE-----", False), ("der.pem", "0\x82\x04\xa3", True)):
-        (tmp_path / name).write_text(content)
-        assert _hide.is_hidden(str(tmp_path / name)) == hidden, name
-    os.mkfifo(tmp_path / "pipe.pem")
-    assert not _hide.is_hidden(str(tmp_path / "pipe.pem"))
+    public = {"cacert.pem": CERTIFICATE * 100, "site.crt": CERTIFICATE, "release.asc": "-----BEGIN PGP SIGNATURE-----"}
+    private = {"server.pem": CERTIFICATE + KEY, "rsa.pem": KEY.replace("PRIVATE", "RSA PRIVATE"), "both.crt": KEY, "der.pem": b"0\x82\x04\xa3"}
+    write_all(tmp_path, {**public, **private})
+    assert look(tmp_path, [*public, *private]) == (set(public), set(public))
+
+
+def test_a_project_with_a_virtual_environment_and_many_files_beside_env(tmp_path):
+    """What a real project has: pip's certificates, and `.env` beside more entries than could be mounted one by one."""
+    files = {f"module_{i}.py": "x = 1\n" for i in range(100)}
+    write_all(tmp_path, {**files, ".env": "A=1", ".venv/lib/python3/site-packages/certifi/cacert.pem": CERTIFICATE * 50})
+    listed, _ = look(tmp_path, [])
+    assert listed == {*files, ".venv/lib/python3/site-packages/certifi/cacert.pem"}
+
+
+def test_files_that_appear_later_under_a_hidden_name_stay_hidden(tmp_path, backend):
+    """Also those that replace another one by a rename, as editors save."""
+    write_all(tmp_path, {"main.py": "x = 1\n", ".env": "old", "plain.txt": "plain", "site.pem": CERTIFICATE})
+    with Sandbox(**_backend.box(backend, IMAGE, None, None), policy={"mounts": [f"{tmp_path}:/project:hide"], "guard": "off"}) as box:
+        def shown():
+            return set(box.run("import os; print(*(os.path.relpath(os.path.join(d, f), '/project') for d, _, names in os.walk('/project') for f in names))").stdout.split())
+
+        assert shown() == {"main.py", "plain.txt", "site.pem"}
+        write_all(tmp_path, {"new/.aws/credentials": "secret", "new/ok.py": "ok", ".npmrc": "token"})
+        (tmp_path / ".env.new").write_text("new secret")
+        (tmp_path / ".env.new").rename(tmp_path / ".env")
+        (tmp_path / "plain.txt").rename(tmp_path / ".pgpass")
+        (tmp_path / "site.pem").write_text(KEY)
+        assert shown() == {"main.py", "new/ok.py"}
+        reached = box.run("for name in '.env', '.npmrc', '.pgpass', 'site.pem', 'new/.aws/credentials':\n"
+                          "    try: print(open('/project/' + name).read())\n    except FileNotFoundError: print('not there')")
+        assert reached.stdout == "not there\n" * 5
 
 
 def test_the_attack_of_the_document(tmp_path):
@@ -141,17 +190,10 @@ def test_the_attack_of_the_document(tmp_path):
     assert "host only" not in str(answer) and ("x = 1" in answer["stdout"] or answer["returncode"] == REFUSED_STATUS), answer
 
 
-def test_a_project_without_credentials_is_one_mount(tmp_path):
-    (tmp_path / "a.txt").write_text("a")
-    assert _hide.visible(tmp_path, "/project") == [(str(tmp_path), "/project")]
-
-
-@needs_root
-def test_files_of_root(project, backend):
-    """Of mode 0600. The native backend maps who runs inside to the caller."""
+def test_files_that_only_the_owner_reads(project):
+    """Also those of root, on each backend: who runs inside stands for the owner of the project."""
     (project / "src/main.py").chmod(0o600)
-    answer = execute_python("print(open('/project/src/main.py').read())", project=project)
-    assert answer["stdout"] == "print(1)\n\n" if backend not in CANNOT["files of root"] else "PermissionError" in answer["stderr"], answer
+    assert execute_python("print(open('/project/src/main.py').read())", project=project)["stdout"] == "print(1)\n\n"
 
 
 @pytest.mark.parametrize("code", ["open('.env').read()", "print(open('/home/u/.env.local').read())", "from dotenv import load_dotenv", "open('/root/.ssh/id_rsa')",

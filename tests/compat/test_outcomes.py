@@ -6,7 +6,7 @@ import signal
 import pytest
 
 import glovebox
-from glovebox.compat import _backend, _hide, agentcore, annie, dolphin, ironclaw, policy
+from glovebox.compat import _backend, _env_files, agentcore, annie, dolphin, ironclaw, policy
 from glovebox.errors import LimitError
 from glovebox.events import VerdictEvent
 
@@ -117,9 +117,9 @@ def test_an_engine_that_does_not_say_has_no_image(status, error, monkeypatch):
 
 
 def test_secrets_beyond_the_bound_of_a_file_are_not_unknown(tmp_path, monkeypatch):
-    monkeypatch.setattr(_hide, "ENV_BYTES_MAX", 32)
+    monkeypatch.setattr(_env_files, "BYTES_MAX", 32)
     (tmp_path / ".env").write_text("A=" + "x" * 30)
-    assert _hide.values_of_env_files(tmp_path) == [("A", "x" * 30)]
+    assert _env_files.values(tmp_path) == [("A", "x" * 30)]
     (tmp_path / ".env").write_text("# " + "-" * 40 + "\nPASSWORD=correct horse\n")
     with pytest.raises(LimitError):
-        _hide.values_of_env_files(tmp_path)
+        _env_files.values(tmp_path)

@@ -148,10 +148,15 @@ int plan_bind(struct box_plan *p, const char *path, int fd, unsigned flags, bool
         int r = plan_fd(p, BOX_FD_SOURCE, 0, fd, true, err);
         if (r < 0)
                 return r;
-        if (fstat(fd, &st) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot look at the source of %s: %s", path, strerror(errno));
         struct box_fd *row = &p->fds[p->n_fds - 1];
         row->flags = flags;
+        if (flags & BOX_SOURCE_DETACHED && keeper_is_used())
+                return error_set(err, GB_E_UNENFORCEABLE, EPERM, "a server that root has started gives its privilege up, and cannot hide the credential files of %s: use a server "
+                                 "of an ordinary user, or mount a directory that holds none", path);
+        if (!(flags & BOX_SOURCE_OWNED))
+                st = (struct stat){0};
+        else if (fstat(fd, &st) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot look at the source of %s: %s", path, strerror(errno));
         row->owner_uid = st.st_uid;
         row->owner_gid = st.st_gid;
         if (flags & BOX_SOURCE_OWNED && keeper_is_used()) {

@@ -221,8 +221,9 @@ static int plan_mounts(struct box_plan *p, const struct box_request *request, gb
                 int fd = duplicate(request->mount_fds[i], err);
                 if (fd < 0)
                         return fd;
-                bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-                int r = plan_bind(p, m->target, fd, BOX_SOURCE_OWNED | (m->writable ? BOX_SOURCE_WRITABLE : 0), is_file, err);
+                bool is_file = !m->hides && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+                unsigned flags = m->hides ? BOX_SOURCE_DETACHED : BOX_SOURCE_OWNED | (m->writable ? BOX_SOURCE_WRITABLE : 0);
+                int r = plan_bind(p, m->target, fd, flags, is_file, err);
                 if (r < 0)
                         return r;
         }

@@ -90,7 +90,7 @@ static int read_text(struct piece *p, const struct entry *e, const char *key, si
 
 int piece_add_code(struct piece *p, const struct entry *e, gb_error *err)
 {
-        static const char *const keys[] = {"id", "languages", "pattern", "patterns", "in", "imports", "action", "message", "remedy", "examples"};
+        static const char *const keys[] = {"id", "languages", "pattern", "patterns", "in", "imports", "files", "files_shown", "files_with_keys", "action", "message", "remedy", "examples"};
         uint32_t number = (uint32_t)(p->code.size / sizeof(struct code_rule));
         struct code_rule c = {0};
 
@@ -103,6 +103,8 @@ int piece_add_code(struct piece *p, const struct entry *e, gb_error *err)
                 r = entry_list(p, e, "imports", &c.imports, err);
         if (r == 0)
                 r = read_patterns(p, e, number, c.imports > 0, err);
+        if (r == 0)
+                r = entry_files(p, e, &c, err);
         if (r == 0)
                 r = read_action(e, &c.action, err);
         if (r == 0)

@@ -69,6 +69,8 @@ int entry_texts(const struct entry *e, const char *key, bool required, int (*tak
                 gb_error *err);
 /* The same as a list of names in the texts: each with its NUL, an empty one at the end; 0: there is none. */
 int entry_list(struct piece *p, const struct entry *e, const char *key, uint32_t *ret, gb_error *err);
+/* Names of files that hold credentials, into rule->files. */
+int entry_files(struct piece *p, const struct entry *e, struct code_rule *rule, gb_error *err);
 /* The examples of a rule, at least one of each kind. */
 int piece_add_examples(struct piece *p, const struct entry *e, uint32_t rule, gb_error *err);
 

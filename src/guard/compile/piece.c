@@ -63,7 +63,7 @@ static int put(struct buffer *out, const struct buffer *part, size_t each, struc
 
 static int put_all(struct piece *p, const struct buffer dbs[static 2], struct buffer *out)
 {
-        struct rules_head h = {.magic = {'g', 'b', 'r', 'u', 'l', 'e', 's', '3'}};
+        struct rules_head h = {.magic = {'g', 'b', 'r', 'u', 'l', 'e', 's', '4'}};
 
         snprintf(h.made_by, sizeof(h.made_by), GLOVEBOX_VERSION "; %s", expression_version());
         const struct {

@@ -19,7 +19,7 @@ from .. import Client, Sandbox
 from ..errors import verdict_error
 from ..network import Rule
 from ..results import Result
-from . import _backend, _hide, _options, _screen
+from . import _backend, _env_files, _options, _screen
 from ._container import STATUS
 
 TIMEOUT_SECONDS = 30.0
@@ -63,14 +63,14 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
     if blocked_imports is not None:
         policy["guard_imports"] = list(blocked_imports)
     if place is not None:
-        policy["mounts"] = [f"{source}:{target}" for source, target in _hide.visible(place, PROJECT)]
+        policy["mounts"] = [f"{place}:{PROJECT}:hide"]
     with _backend.opened(Sandbox(**made_of, memory=memory, timeout=timeout, env=plain or None, secrets=given or None, policy=policy, client=client), template) as box:
         return _answer(box.run(code, stdin=stdin if stdin is not None else b"", last=True), known)
 
 
 def _secrets(secrets: Union[Sequence[str], Mapping[str, str]], place: Optional[pathlib.Path]) -> Tuple[List[_screen.Known], Dict[str, str]]:
     """Those that the code must not have, and those that it is given."""
-    known = _hide.values_of_env_files(place) if place else []
+    known = _env_files.values(place) if place else []
     if isinstance(secrets, Mapping):
         return known, dict(secrets)
     return [("known", value) for value in secrets] + known, {}

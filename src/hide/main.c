@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * glovebox-hide: serves a directory without its credential files. The front starts it with a socket as its standard input. Its life:
+ *
+ *   takes the order
+ *   makes the mount: as root in the host's user namespace, else in one of its own
+ *   gives away what it does not need: it becomes the owner of the directory, and can read nothing but what is below it
+ *   answers requests until the front, or the last process that uses the mount, is gone
+ *
+ * An attached mount has to be taken off again, which takes root: a parent waits for that, and its child does the rest. */
+#include "base/fd.h"
+#include "base/message.h"
+#include "hide/hide.h"
+#include "hide/serve.h"
+#include "hide/wire.h"
+#include "kernel/landlock.h"
+#include "kernel/mount.h"
+#include "kernel/privilege.h"
+#include "kernel/sys.h"
+#include "kernel/userns.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define SOCKET_FD STDIN_FILENO
+#define NOBODY 65534
+#define MOUNT_DIR "m"
+
+static struct hide_order order;
+static struct hide_answer answer;
+
+static _noreturn_ void fail(int code, int errnum, const char *what, const char *remedy)
+{
+        answer.error.code = code;
+        answer.error.errnum = errnum;
+        snprintf(answer.error.message, sizeof(answer.error.message), "cannot hide the credential files of a mount: %s: %s%s", what, strerror(errnum), remedy);
+        message_send(SOCKET_FD, &answer, sizeof(answer), NULL, 0);
+        _exit(1);
+}
+
+/* An ordinary user may mount in a user namespace of his own, in which he is himself. */
+static void enter_namespaces(void)
+{
+        struct userns_map map = {.uid_inside = geteuid(), .uid_outside = geteuid(), .gid_inside = getegid(), .gid_outside = getegid()};
+
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                fail(GB_E_UNENFORCEABLE, errno, "a user namespace", "; `glovebox doctor` says how to allow them");
+        int r = userns_write_map(getpid(), &map);
+        if (r < 0)
+                fail(GB_E_UNENFORCEABLE, -r, "the map of a user namespace", "");
+}
+
+static int make_mount(int *ret_device)
+{
+        int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        if (device < 0)
+                fail(GB_E_UNENFORCEABLE, errno, "/dev/fuse", errno == ENOENT || errno == ENODEV ? "; load the kernel's module (modprobe fuse)"
+                                                                                                : "; allow this user to open it (chmod 666 /dev/fuse)");
+        int mount = mount_new_fuse(device, geteuid(), getegid(), order.as_root);
+        if (mount < 0)
+                fail(GB_E_UNENFORCEABLE, -mount, "a FUSE file system", "");
+        *ret_device = device;
+        return mount;
+}
+
+/* Whoever finds a way to make this process do something else shall find nothing to do it with. */
+static void seal(int directory)
+{
+        int abi = landlock_abi(), r = 0;
+        gid_t group = order.owner_gid ? order.owner_gid : NOBODY;
+
+        if (order.as_root && order.owner_uid != 0)
+                r = privilege_become(order.owner_uid, group, NULL, 0);
+        else
+                r = order.as_root ? privilege_drop_capabilities() : privilege_clear_capabilities();
+        if (r == 0)
+                r = privilege_no_new();
+        if (r == 0 && abi > 0)
+                r = landlock_allow_reading(abi, directory);
+        if (r < 0)
+                fail(GB_E_UNENFORCEABLE, -r, "giving up privileges", "");
+        (void)prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* mount: handed over, and closed; -1: it is attached. */
+static _noreturn_ void serve(int directory, int device, int mount)
+{
+        struct hide_tree tree = {
+                .root = directory, .name = order.name, .owner = order.owner_uid, .group = order.owner_gid, .is_below = order.kind == HIDE_ATTACHED,
+        };
+
+        int r = hide_names_parse(&tree.names, order.names, strlen(order.names));
+        if (r < 0)
+                fail(GB_E_INTERNAL, -r, "the names of credential files", "");
+        seal(directory);
+        if (message_send(SOCKET_FD, &answer, sizeof(answer), &mount, mount >= 0) < 0)
+                _exit(1);
+        safe_close(mount);
+        _exit(hide_serve(&tree, device, SOCKET_FD) < 0 ? 1 : 0);
+}
+
+/* ---- attached ---- */
+
+static void take_off(int views, const char *name)
+{
+        char mount[NAME_MAX + sizeof("/" MOUNT_DIR)], path[64 + sizeof(mount)];
+
+        snprintf(mount, sizeof(mount), "%s/" MOUNT_DIR, name);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", views, mount);
+        (void)umount2(path, MNT_DETACH);
+        (void)unlinkat(views, mount, AT_REMOVEDIR);
+        (void)unlinkat(views, name, AT_REMOVEDIR);
+}
+
+/* Programs that were killed have left a dead mount. One that lives holds a lock on its directory. */
+static void sweep(int views)
+{
+        int copy = openat(views, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+
+        if (!dir)
+                return;
+        for (const struct dirent *d; (d = readdir(dir));) {
+                if (d->d_name[0] == '.')
+                        continue;
+                _cleanup_close_ int fd = openat(views, d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+                        take_off(views, d->d_name);
+        }
+        closedir(dir);
+}
+
+/* Makes a directory and puts the mount there. Returns the directory, with our lock on it. */
+static int attach(int views, int mount, char *name)
+{
+        /* Nobody sweeps between a directory and its lock. */
+        if (flock(views, LOCK_EX) < 0)
+                fail(GB_E_INTERNAL, errno, order.views, "");
+        sweep(views);
+        snprintf(answer.path, sizeof(answer.path), "%.*s/XXXXXX", (int)sizeof(answer.path) - 32, order.views);
+        if (!mkdtemp(answer.path))
+                fail(GB_E_INTERNAL, errno, order.views, "");
+        strcpy(name, strrchr(answer.path, '/') + 1);
+        int own = openat(views, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (own < 0 || flock(own, LOCK_EX | LOCK_NB) < 0 || mkdirat(own, MOUNT_DIR, 0700) < 0)
+                fail(GB_E_INTERNAL, errno, answer.path, "");
+        _cleanup_close_ int target = openat(own, MOUNT_DIR, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int r = target < 0 ? -errno : mount_attach(mount, target);
+        if (r < 0) {
+                take_off(views, name);
+                fail(GB_E_UNENFORCEABLE, -r, answer.path, "");
+        }
+        strcat(answer.path, "/" MOUNT_DIR "/" HIDE_ROOT);
+        (void)flock(views, LOCK_UN);
+        return own;
+}
+
+static void serve_attached(int mount, int directory, int device)
+{
+        char name[NAME_MAX + 1];
+        _cleanup_close_ int views = open(order.views, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (views < 0)
+                fail(GB_E_INTERNAL, errno, order.views, "");
+        _cleanup_close_ int own = attach(views, mount, name);
+        safe_close(mount);
+        pid_t pid = fork();
+        if (pid == 0) {
+                safe_close(own); /* the lock is its parent's */
+                serve(directory, device, -1);
+        }
+        safe_close(device);
+        safe_close(directory);
+        while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        take_off(views, name);
+        if (pid < 0)
+                fail(GB_E_INTERNAL, EAGAIN, "a process", "");
+}
+
+int main(int argc, char **argv)
+{
+        int fds[BOX_FDS_MAX], n_fds, device;
+
+        if (argc != 1 || sys_close_range(STDERR_FILENO + 1, ~0U, 0) < 0 ||
+            message_receive(SOCKET_FD, 0, &order, sizeof(order), fds, &n_fds) != (ssize_t)sizeof(order) || n_fds != 1) {
+                fprintf(stderr, "glovebox-hide: glovebox starts this program by itself\n");
+                return 2;
+        }
+        signal(SIGPIPE, SIG_IGN);
+        umask(077);
+        if (!order.as_root)
+                enter_namespaces();
+        int mount = make_mount(&device);
+        if (order.kind != HIDE_ATTACHED)
+                serve(fds[0], device, mount);
+        serve_attached(mount, fds[0], device);
+        return 0;
+}
