@@ -13,7 +13,7 @@ allowed() {
         runner) echo "base kernel warden/protocol.h" ;;
         agent) echo "base kernel runner/first.h engine/files.h engine/files_wire.h" ;;
         warden) echo "base kernel runner glovebox/error.h" ;;
-        backend) echo "base kernel policy client http agent/wire.h egress/protocol.h warden/protocol.h" ;;
+        backend) echo "base kernel policy client http agent/wire.h egress/protocol.h warden/protocol.h hide/hide.h" ;;
         egress) echo "base kernel http" ;;
         hide) echo "base kernel glovebox/error.h" ;;
         engine) echo "base policy guard hide/hide.h backend/backend.h egress/client.h egress/ledger.h egress/protocol.h egress/rules.h egress/rules_write.h" ;;

@@ -165,6 +165,8 @@ struct backend {
         int (*keep_access)(gid_t *ret, gb_error *err);
         /* Readable when that helper has ended: what has been started goes on, and nothing new can be; -1: there is none. */
         int (*separated_fd)(void);
+        /* Has that helper start glovebox-hide, as hide_start_function of hide/hide.h. */
+        int (*separated_hide)(int *ret_socket, int *ret_pidfd, gb_error *err);
         /* What this policy would have on this host, or why it cannot have it. Nothing is started. */
         int (*admit)(const struct policy *policy, struct controls *ret, gb_error *err);
         /* Starts helpers early; optional. forget() ends those that no start() has taken. */

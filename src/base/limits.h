@@ -300,6 +300,7 @@
 
 /* The server as a process */
 #define KEEPER_WARDENS_MAX 4              /* wardens alive that a keeper has started */
+#define KEEPER_HIDES_MAX 1024             /* the same of glovebox-hide: mounts without credential files */
 #define LISTEN_BACKLOG 1024               /* connections that nobody has accepted yet */
 #define LISTEN_LOCK_USEC 5000000ULL       /* for a server that is ending to leave its socket */
 #define SERVER_READERS_AHEAD 4            /* readers of code that wait in a server */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/places.h"
 
+#include "backend/backend.h"
 #include "base/fd.h"
 #include "engine/place.h"
 #include "guard/rules.h"
@@ -73,7 +74,8 @@ static int hide_files(struct hide *h, const struct policy *policy, int *place, g
         if (r == 0 && rules_file_names(rules, &names) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
-                r = hide_open(h, policy->backend == BACKEND_NATIVE ? HIDE_DETACHED : HIDE_ATTACHED, *place, names, &mount, err);
+                r = hide_open(h, policy->backend == BACKEND_NATIVE ? HIDE_DETACHED : HIDE_ATTACHED,
+                              backend_native.separated_fd() >= 0 ? backend_native.separated_hide : NULL, *place, names, &mount, err);
         if (r < 0)
                 return r;
         safe_close(*place);

@@ -35,40 +35,17 @@ static int find_name(int directory, char name[static NAME_MAX + 1], gb_error *er
         return 0;
 }
 
-/* Where engines find mounts; only root looks in there. */
-static int make_views(char *ret, size_t size, gb_error *err)
-{
-        _cleanup_free_ char *runtime = NULL, *path = NULL;
-
-        int r = path_runtime("", &runtime);
-        if (r == 0)
-                r = path_runtime("views", &path);
-        if (r == 0 && strlen(path) + 64 > size)
-                r = -ENAMETOOLONG;
-        if (r < 0)
-                return error_set(err, GB_E_INTERNAL, -r, "cannot find a directory for mounts: %s", strerror(-r));
-        (void)mkdir(runtime, 0700);
-        if (mkdir(path, 0700) < 0 && errno != EEXIST)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make %s: %s", path, strerror(errno));
-        strcpy(ret, path);
-        return 0;
-}
-
 static int fill(struct hide_order *o, enum hide_kind kind, int directory, const char *names, gb_error *err)
 {
         struct stat st;
 
-        if (kind == HIDE_ATTACHED && !privilege_is_host_root())
-                return error_set(err, GB_E_UNENFORCEABLE, EPERM, "a directory without its credential files can be mounted for an engine only by root, which this process is not: "
-                                 "use the native backend, or mount a directory that holds none");
         if (strlen(names) >= sizeof(o->names))
                 return error_set(err, GB_E_LIMIT, E2BIG, "the rules name too many credential files; at most %zu bytes of names", sizeof(o->names));
         if (fstat(directory, &st) < 0 || !S_ISDIR(st.st_mode))
                 return error_set(err, GB_E_USAGE, ENOTDIR, "only a directory can be mounted without its credential files");
-        *o = (struct hide_order){.kind = kind, .as_root = privilege_is_host_root(), .owner_uid = st.st_uid, .owner_gid = st.st_gid};
+        *o = (struct hide_order){.kind = kind, .owner_uid = st.st_uid, .owner_gid = st.st_gid};
         strcpy(o->names, names);
-        int r = find_name(directory, o->name, err);
-        return r < 0 || kind != HIDE_ATTACHED ? r : make_views(o->views, sizeof(o->views), err);
+        return find_name(directory, o->name, err);
 }
 
 /* What comes back: with a descriptor, with a path, or with what is wrong. */
@@ -79,10 +56,9 @@ static int receive(struct hide *h, int *ret, gb_error *err)
         struct hide_answer answer;
 
         ssize_t n = poll(&wait, 1, ANSWER_MSEC) == 1 ? message_receive(h->socket, 0, &answer, sizeof(answer), fds, &n_fds) : -ETIMEDOUT;
-        bool whole = n == (ssize_t)sizeof(answer) && n_fds == (h->kind == HIDE_DETACHED);
-        if (whole && answer.error.code == GB_E_NONE) {
-                *ret = n_fds ? fds[0] : open(answer.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                return *ret < 0 ? error_set(err, GB_E_INTERNAL, errno, "cannot open %s: %s", answer.path, strerror(errno)) : 0;
+        if (n == (ssize_t)sizeof(answer) && n_fds == 1 && answer.error.code == GB_E_NONE) {
+                *ret = fds[0];
+                return 0;
         }
         for (int i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
@@ -91,25 +67,44 @@ static int receive(struct hide *h, int *ret, gb_error *err)
         return error_set(err, GB_E_INTERNAL, EIO, "glovebox-hide does not answer");
 }
 
-int hide_open(struct hide *h, enum hide_kind kind, int directory, const char *names, int *ret, gb_error *err)
+int hide_spawn(struct helper *h, int socket, gb_error *err)
 {
-        static const char *const words[] = {NULL};
-        _cleanup_free_ struct hide_order *order = calloc(1, sizeof(*order));
-        _cleanup_close_ int theirs = -1;
+        _cleanup_free_ char *runtime = NULL;
+
+        *h = (struct helper)HELPER_NONE;
+        int r = path_runtime("", &runtime);
+        if (r < 0)
+                return error_set(err, GB_E_INTERNAL, -r, "cannot find a directory for mounts: %s", strerror(-r));
+        /* Where engines find mounts: only root can attach one. */
+        const char *words[] = {privilege_is_host_root() ? runtime : NULL, NULL};
+        return helper_start(h, "glovebox-hide", words, socket, err);
+}
+
+static int start_child(struct hide *h, gb_error *err)
+{
         int pair[2];
+
+        if (h->kind == HIDE_ATTACHED && !privilege_is_host_root())
+                return error_set(err, GB_E_UNENFORCEABLE, EPERM, "only root can mount a directory without its credential files for a container engine, and this process is not root: "
+                                 "use the native backend, or mount a directory that holds no credential files");
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
+        int r = hide_spawn(&h->helper, pair[1], err);
+        safe_close(pair[1]);
+        h->socket = pair[0];
+        return r;
+}
+
+int hide_open(struct hide *h, enum hide_kind kind, hide_start_function *start, int directory, const char *names, int *ret, gb_error *err)
+{
+        _cleanup_free_ struct hide_order *order = calloc(1, sizeof(*order));
 
         *h = (struct hide)HIDE_NONE;
         h->kind = kind;
         int r = order ? fill(order, kind, directory, names, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        if (r < 0)
-                return r;
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a socket pair: %s", strerror(errno));
-        h->socket = pair[0];
-        theirs = pair[1];
-        r = helper_start(&h->helper, "glovebox-hide", words, theirs, err);
+        if (r == 0)
+                r = start ? start(&h->socket, &h->pidfd, err) : start_child(h, err);
         if (r == 0) {
-                theirs = safe_close(theirs);
                 r = message_send(h->socket, order, sizeof(*order), &directory, 1);
                 r = r < 0 ? error_set(err, GB_E_INTERNAL, -r, "glovebox-hide does not listen: %s", strerror(-r)) : receive(h, ret, err);
         }
@@ -118,15 +113,26 @@ int hide_open(struct hide *h, enum hide_kind kind, int directory, const char *na
         return r;
 }
 
-void hide_close(struct hide *h)
+/* It takes its mount off. */
+static void wait_for_end(struct hide *h)
 {
-        h->socket = safe_close(h->socket);
-        /* It takes its mount off. */
-        for (int waited = 0; h->kind == HIDE_ATTACHED && h->helper.pid > 0 && waited < END_MSEC; waited++) {
+        struct pollfd end = {.fd = h->pidfd, .events = POLLIN};
+
+        if (h->pidfd >= 0)
+                (void)poll(&end, 1, END_MSEC);
+        for (int waited = 0; h->helper.pid > 0 && waited < END_MSEC; waited++) {
                 if (waitpid(h->helper.pid, NULL, WNOHANG) != 0)
                         h->helper.pid = 0;
                 else
                         (void)poll(NULL, 0, 1);
         }
+}
+
+void hide_close(struct hide *h)
+{
+        h->socket = safe_close(h->socket);
+        if (h->kind == HIDE_ATTACHED)
+                wait_for_end(h);
+        h->pidfd = safe_close(h->pidfd);
         helper_end(&h->helper);
 }

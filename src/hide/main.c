@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * glovebox-hide: serves a directory without its credential files. The front starts it with a socket as its standard input. Its life:
+ * glovebox-hide: serves a directory without its credential files. It is started with a socket as its standard input, and works for the user who made that socket:
+ * the front. Its life:
  *
  *   takes the order
  *   makes the mount: as root in the host's user namespace, else in one of its own
- *   gives away what it does not need: it becomes the owner of the directory, and can read nothing but what is below it
+ *   gives away what it does not need: it becomes the front's user (for root: the owner of the directory), and can read nothing but what is below it
  *   answers requests until the front, or the last process that uses the mount, is gone
  *
- * An attached mount has to be taken off again, which takes root: a parent waits for that, and its child does the rest. */
+ * An attached mount has to be taken off again, which takes root: a parent waits for that, and its child does the rest.
+ *
+ * As root it should: mount, and become somebody else. It mustn't: take a path from the front, read one of its texts, or serve as a user that the front names,
+ * unless the front is root. */
 #include "base/fd.h"
 #include "base/message.h"
 #include "hide/hide.h"
@@ -29,15 +33,21 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #define SOCKET_FD STDIN_FILENO
 #define NOBODY 65534
+#define VIEWS "views"
 #define MOUNT_DIR "m"
 
 static struct hide_order order;
 static struct hide_answer answer;
+static const char *runtime_path; /* where engines find mounts, in a directory of ours; NULL: nothing can be attached */
+static uid_t uid;              /* as whom it serves */
+static gid_t gid;
+static bool is_root;           /* in the host's user namespace */
 
 static _noreturn_ void fail(int code, int errnum, const char *what, const char *remedy)
 {
@@ -66,7 +76,7 @@ static int make_mount(int *ret_device)
         if (device < 0)
                 fail(GB_E_UNENFORCEABLE, errno, "/dev/fuse", errno == ENOENT || errno == ENODEV ? "; load the kernel's module (modprobe fuse)"
                                                                                                 : "; allow this user to open it (chmod 666 /dev/fuse)");
-        int mount = mount_new_fuse(device, geteuid(), getegid(), order.as_root);
+        int mount = mount_new_fuse(device, geteuid(), getegid(), is_root);
         if (mount < 0)
                 fail(GB_E_UNENFORCEABLE, -mount, "a FUSE file system", "");
         *ret_device = device;
@@ -77,12 +87,11 @@ static int make_mount(int *ret_device)
 static void seal(int directory)
 {
         int abi = landlock_abi(), r = 0;
-        gid_t group = order.owner_gid ? order.owner_gid : NOBODY;
 
-        if (order.as_root && order.owner_uid != 0)
-                r = privilege_become(order.owner_uid, group, NULL, 0);
+        if (is_root && uid != 0)
+                r = privilege_become(uid, gid ? gid : NOBODY, NULL, 0);
         else
-                r = order.as_root ? privilege_drop_capabilities() : privilege_clear_capabilities();
+                r = is_root ? privilege_drop_capabilities() : privilege_clear_capabilities();
         if (r == 0)
                 r = privilege_no_new();
         if (r == 0 && abi > 0)
@@ -92,24 +101,48 @@ static void seal(int directory)
         (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* mount: handed over, and closed; -1: it is attached. */
+/* The front is told of a mount by whoever has it: mount is closed. -1: it is attached, and our parent does that. */
 static _noreturn_ void serve(int directory, int device, int mount)
 {
         struct hide_tree tree = {
-                .root = directory, .name = order.name, .owner = order.owner_uid, .group = order.owner_gid, .is_below = order.kind == HIDE_ATTACHED,
+                .root = directory, .name = order.name, .owner = uid, .group = gid, .is_below = order.kind == HIDE_ATTACHED,
         };
 
-        int r = hide_names_parse(&tree.names, order.names, strlen(order.names));
+        seal(directory);
+        int r = hide_names_parse(&tree.names, order.names, strnlen(order.names, sizeof(order.names)));
         if (r < 0)
                 fail(GB_E_INTERNAL, -r, "the names of credential files", "");
-        seal(directory);
-        if (message_send(SOCKET_FD, &answer, sizeof(answer), &mount, mount >= 0) < 0)
+        if (mount >= 0 && message_send(SOCKET_FD, &answer, sizeof(answer), &mount, 1) < 0)
                 _exit(1);
         safe_close(mount);
         _exit(hide_serve(&tree, device, SOCKET_FD) < 0 ? 1 : 0);
 }
 
 /* ---- attached ---- */
+
+static _noreturn_ void cannot_attach(int errnum)
+{
+        fail(GB_E_UNENFORCEABLE, errnum, runtime_path, "");
+}
+
+/* Only root looks in there. The last one that takes a mount off removes the directory: then it is made again. */
+static int open_views(void)
+{
+        struct stat st;
+
+        for (;;) {
+                if ((mkdir(runtime_path, 0700) < 0 && errno != EEXIST) || chdir(runtime_path) < 0 || (mkdir(VIEWS, 0700) < 0 && errno != EEXIST))
+                        cannot_attach(errno);
+                int views = open(VIEWS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (views < 0 && errno == ENOENT)
+                        continue;
+                if (views < 0 || flock(views, LOCK_EX) < 0 || fstat(views, &st) < 0)
+                        cannot_attach(errno);
+                if (st.st_nlink > 0)
+                        return views;
+                safe_close(views);
+        }
+}
 
 static void take_off(int views, const char *name)
 {
@@ -140,16 +173,13 @@ static void sweep(int views)
         closedir(dir);
 }
 
-/* Makes a directory and puts the mount there. Returns the directory, with our lock on it. */
+/* Makes a directory and puts the mount there. Returns the directory, with our lock on it. Nobody sweeps between the two: views is locked. */
 static int attach(int views, int mount, char *name)
 {
-        /* Nobody sweeps between a directory and its lock. */
-        if (flock(views, LOCK_EX) < 0)
-                fail(GB_E_INTERNAL, errno, order.views, "");
         sweep(views);
-        snprintf(answer.path, sizeof(answer.path), "%.*s/XXXXXX", (int)sizeof(answer.path) - 32, order.views);
+        snprintf(answer.path, sizeof(answer.path), "%.*s" VIEWS "/XXXXXX", (int)sizeof(answer.path) - 48, runtime_path);
         if (!mkdtemp(answer.path))
-                fail(GB_E_INTERNAL, errno, order.views, "");
+                cannot_attach(errno);
         strcpy(name, strrchr(answer.path, '/') + 1);
         int own = openat(views, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (own < 0 || flock(own, LOCK_EX | LOCK_NB) < 0 || mkdirat(own, MOUNT_DIR, 0700) < 0)
@@ -160,7 +190,7 @@ static int attach(int views, int mount, char *name)
                 take_off(views, name);
                 fail(GB_E_UNENFORCEABLE, -r, answer.path, "");
         }
-        strcat(answer.path, "/" MOUNT_DIR "/" HIDE_ROOT);
+        strcat(answer.path, "/" MOUNT_DIR "/" HIDE_ROOT); /* room for it was left */
         (void)flock(views, LOCK_UN);
         return own;
 }
@@ -168,10 +198,8 @@ static int attach(int views, int mount, char *name)
 static void serve_attached(int mount, int directory, int device)
 {
         char name[NAME_MAX + 1];
-        _cleanup_close_ int views = open(order.views, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int views = open_views();
 
-        if (views < 0)
-                fail(GB_E_INTERNAL, errno, order.views, "");
         _cleanup_close_ int own = attach(views, mount, name);
         safe_close(mount);
         pid_t pid = fork();
@@ -181,25 +209,50 @@ static void serve_attached(int mount, int directory, int device)
         }
         safe_close(device);
         safe_close(directory);
+        /* The front may not go where the mount is. Nothing comes from a child that has failed, and has said so. */
+        _cleanup_close_ int shown = pid > 0 ? open(answer.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        if (shown >= 0)
+                (void)message_send(SOCKET_FD, &answer, sizeof(answer), &shown, 1);
         while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
+        (void)flock(views, LOCK_EX);
         take_off(views, name);
+        (void)rmdir(VIEWS); /* in our working directory; fails while others have mounts in there */
         if (pid < 0)
                 fail(GB_E_INTERNAL, EAGAIN, "a process", "");
+}
+
+/* Who made our socket the kernel knows. What the front says of the owner counts only when it is root: then it could read the directory itself. */
+static bool find_user(void)
+{
+        struct ucred peer;
+        socklen_t size = sizeof(peer);
+
+        if (getsockopt(SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+                return false;
+        bool for_root = is_root && peer.uid == 0;
+        uid = for_root ? order.owner_uid : peer.uid;
+        gid = for_root ? order.owner_gid : peer.gid;
+        return true;
 }
 
 int main(int argc, char **argv)
 {
         int fds[BOX_FDS_MAX], n_fds, device;
 
-        if (argc != 1 || sys_close_range(STDERR_FILENO + 1, ~0U, 0) < 0 ||
-            message_receive(SOCKET_FD, 0, &order, sizeof(order), fds, &n_fds) != (ssize_t)sizeof(order) || n_fds != 1) {
+        is_root = privilege_is_host_root();
+        runtime_path = argc == 2 ? argv[1] : NULL;
+        if (argc > 2 || sys_close_range(STDERR_FILENO + 1, ~0U, 0) < 0 ||
+            message_receive(SOCKET_FD, 0, &order, sizeof(order), fds, &n_fds) != (ssize_t)sizeof(order) || n_fds != 1 || !find_user()) {
                 fprintf(stderr, "glovebox-hide: glovebox starts this program by itself\n");
                 return 2;
         }
+        order.name[sizeof(order.name) - 1] = '\0';
         signal(SIGPIPE, SIG_IGN);
         umask(077);
-        if (!order.as_root)
+        if (order.kind == HIDE_ATTACHED && !(is_root && runtime_path))
+                fail(GB_E_UNENFORCEABLE, EPERM, "a mount for an engine", "");
+        if (!is_root)
                 enter_namespaces();
         int mount = make_mount(&device);
         if (order.kind != HIDE_ATTACHED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the front and glovebox-hide say to each other: one message each, over a socket that is the program's standard input. The directory comes with the order,
- * a detached mount with the answer. */
+ * a mount with the answer. */
 #ifndef HIDE_WIRE_H
 #define HIDE_WIRE_H
 
@@ -16,16 +16,14 @@
 
 struct hide_order {
         uint32_t kind;    /* enum hide_kind */
-        uint32_t as_root; /* in the host's user namespace; 0: in one of its own, for an ordinary user */
-        uint32_t owner_uid, owner_gid; /* of the directory */
-        char views[HOST_PATH_MAX];     /* HIDE_ATTACHED: an existing directory, in which one for the mount is made */
+        uint32_t owner_uid, owner_gid; /* of the directory; counts only from root */
         char name[NAME_MAX + 1];       /* the last part of the directory's path */
         char names[HIDE_NAMES_BYTES_MAX];
 };
 
 struct hide_answer {
         gb_error error; /* its code is GB_E_NONE when the mount is there */
-        char path[HOST_PATH_MAX]; /* HIDE_ATTACHED: where */
+        char path[HOST_PATH_MAX]; /* HIDE_ATTACHED: where; also from the descriptor */
 };
 
 #endif

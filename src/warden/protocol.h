@@ -40,7 +40,7 @@ enum box_source_flags {
         BOX_SOURCE_WRITABLE = 1 << 0,
         BOX_SOURCE_DEVICE = 1 << 1,
         BOX_SOURCE_OWNED = 1 << 2, /* its owner's files are the box user's: map owner_uid, owner_gid */
-        BOX_SOURCE_DETACHED = 1 << 3, /* a detached mount, to be used as it is: only of a front that may mount itself */
+        BOX_SOURCE_DETACHED = 1 << 3, /* a detached mount already; the box's setup process restricts it */
 };
 
 struct box_fd {

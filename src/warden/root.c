@@ -5,6 +5,7 @@
  * made on a private tmpfs, reached step by step without following a link, so nothing
  * inside an image or a mounted directory can turn a mount to somewhere else. */
 #include "base/fd.h"
+#include "base/macro.h"
 #include "kernel/mount.h"
 #include "kernel/sys.h"
 #include "warden/setup.h"
@@ -110,11 +111,11 @@ static int bind_source(struct root_plan *p, const struct box_op *op, int parent,
         if (target < 0)
                 return op->flags & BOX_OP_BIND_FILE ? -errno : target;
 
-        if (p->order->detached || p->order->mount_flags[op->source] & MOUNT_DETACHED)
-                tree = TAKE_FD(p->sources[op->source]);
-        else
-                tree = mount_clone_tree_here(p->sources[op->source], p->order->mount_flags[op->source]);
-        return tree < 0 ? tree : mount_attach(tree, target);
+        unsigned flags = p->order->mount_flags[op->source];
+        bool is_detached = p->order->detached || flags & MOUNT_DETACHED;
+        tree = is_detached ? TAKE_FD(p->sources[op->source]) : mount_clone_tree_here(p->sources[op->source], flags);
+        int r = tree >= 0 && flags & MOUNT_DETACHED ? mount_restrict(tree, flags) : MIN(tree, 0);
+        return r < 0 ? r : mount_attach(tree, target);
 }
 
 /* Mounts a new file system on a new directory; returns a descriptor of its root. */

@@ -266,11 +266,11 @@ def test_what_is_refused(own_box, how, said):
 
 def test_a_policy_file_cannot_hide_and_write(own_box):
     place = own_box.directory("policy")
-    (place / "p.yaml").write_text(f"version: '1'\nmounts:\n  - {{source: {place}, target: /project, read_only: false, hide: true}}\n")
-    result = own_box.call("policy", "validate", place / "p.yaml")
+    (place / "p.yaml").write_text(f"mounts:\n  - {{source: {place}, target: /project, read_only: false, hide: true}}\n")
+    result = own_box.call("policy", "check", place / "p.yaml")
     assert result.returncode != 0 and "a mount that hides credential files is read-only" in result.stderr, result.explain()
-    (place / "p.yaml").write_text(f"version: '1'\nmounts:\n  - {{source: {place}, target: /project, hide: true}}\n")
-    shown = json.loads(own_box.call("policy", "show", "--json", "--config", place / "p.yaml").stdout)
+    (place / "p.yaml").write_text(f"mounts:\n  - {{source: {place}, target: /project, hide: true}}\n")
+    shown = json.loads(own_box.call("policy", "show", "--json", "--policy", place / "p.yaml").stdout)
     assert shown["mounts"] == [{"source": str(place), "target": "/project", "writable": False, "hide": True}]
 
 

@@ -173,7 +173,8 @@ static int make_id(char ret[static 33])
         return 0;
 }
 
-static int path_of(int fd, char **ret, gb_error *err)
+/* An engine mounts by path. is_ours: only root reaches the path of a mount that we have made, so nobody can have moved it, and we may not look. */
+static int path_of(int fd, bool is_ours, char **ret, gb_error *err)
 {
         char name[32], path[HOST_PATH_MAX];
         struct stat at_path, at_fd;
@@ -181,7 +182,9 @@ static int path_of(int fd, char **ret, gb_error *err)
         snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
         ssize_t n = readlink(name, path, sizeof(path) - 1);
         path[n < 0 ? 0 : n] = '\0';
-        if (n <= 0 || path[0] != '/' || fstat(fd, &at_fd) < 0 || stat(path, &at_path) < 0 || at_fd.st_ino != at_path.st_ino || at_fd.st_dev != at_path.st_dev)
+        bool is_there = n > 0 && path[0] == '/' &&
+                        (is_ours || (fstat(fd, &at_fd) == 0 && stat(path, &at_path) == 0 && at_fd.st_ino == at_path.st_ino && at_fd.st_dev == at_path.st_dev));
+        if (!is_there)
                 return error_set(err, GB_E_NOT_FOUND, ENOENT, "a directory of the host that the container is to have is no longer where it was");
         *ret = strdup(path);
         return *ret ? 0 : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
@@ -236,10 +239,10 @@ static void paths_done(struct session_paths *p)
 
 static int find_paths(const struct session_request *q, struct session_paths *ret, gb_error *err)
 {
-        int r = q->workspace_fd >= 0 ? path_of(q->workspace_fd, &ret->workspace, err) : 0;
+        int r = q->workspace_fd >= 0 ? path_of(q->workspace_fd, false, &ret->workspace, err) : 0;
 
         for (size_t i = 0; r == 0 && i < q->policy->n_mounts; i++)
-                r = path_of(q->mount_fds[i], &ret->mounts[i], err);
+                r = path_of(q->mount_fds[i], q->policy->mounts[i].hides, &ret->mounts[i], err);
         return r;
 }
 

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *   front (root)  --fork-->  keeper (root)  --posix_spawn-->  warden (root)
+ *   front (root)  --fork-->  keeper (root)  --posix_spawn-->  warden (root), glovebox-hide (root until it has mounted)
  *        |                        ^
- *        | privilege_become()     | one request, one answer: a socket to a new warden, and its pidfd
+ *        | privilege_become()     | one request, one answer: a socket to a new one, and its pidfd
  *        v                        |
  *   front (ordinary) -------------'
  *
  * The keeper.
- * Should: start a warden for the front when that asks, a few at a time; when the front is gone, remove what the front itself could not (its sockets), and end.
+ * Should: start a warden or glovebox-hide for the front when that asks, not too many at a time; when the front is gone, remove what the front itself could not (its
+ * sockets), and end.
  * Mustn't: read anything but one number from the front, open a path that came from it, outlive it, or hold any descriptor of it but the locks.
  *
- * It is forked before the front has threads and reads no configuration. A warden learns from its socket whom it works for: the
- * keeper makes the pair of sockets as the front's user, which the kernel notes. */
+ * It is forked before the front has threads and reads no configuration. A warden, as glovebox-hide, learns from its socket whom it works for: the keeper makes the
+ * pair of sockets as the front's user, which the kernel notes. */
 #include "backend/native/keeper.h"
 
 #include "backend/native/admit.h"
 #include "backend/native/warden.h"
 #include "base/fd.h"
 #include "base/message.h"
+#include "hide/hide.h"
 #include "kernel/privilege.h"
 #include "kernel/sys.h"
 
@@ -33,7 +35,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEEPER_MAGIC 0x6762786bU
+/* The requests. */
+#define KEEPER_WARDEN 0x6762786bU
+#define KEEPER_HIDE 0x6762786cU
+#define KEEPER_MAGIC KEEPER_WARDEN /* of the answer */
 #define ANSWER_MSEC 10000
 #define SOCKET_FD 3 /* where the keeper has its own; what it keeps of the front's comes after it */
 
@@ -51,20 +56,24 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 struct keeper {
         uid_t uid;
         gid_t gid;
-        int pidfds[KEEPER_WARDENS_MAX]; /* -1: a free place. One serves, others may be about to end */
+        /* What lives: pidfds; a place with -1 is free. Of wardens one serves, and others may be about to end. */
+        struct pollfd wardens[KEEPER_WARDENS_MAX], hides[KEEPER_HIDES_MAX];
 };
 
 /* A place for one more; NULL: as many as there may be live. */
-static int *free_place(struct keeper *k)
+static struct pollfd *free_place(struct pollfd *all, nfds_t n)
 {
-        for (int i = 0; i < KEEPER_WARDENS_MAX; i++) {
-                struct pollfd p = {.fd = k->pidfds[i], .events = POLLIN};
-                if (k->pidfds[i] >= 0 && poll(&p, 1, 0) == 1)
-                        k->pidfds[i] = safe_close(k->pidfds[i]);
-                if (k->pidfds[i] < 0)
-                        return &k->pidfds[i];
+        struct pollfd *place = NULL;
+
+        if (poll(all, n, 0) < 0)
+                return NULL;
+        for (nfds_t i = 0; i < n; i++) {
+                if (all[i].fd >= 0 && all[i].revents)
+                        all[i].fd = safe_close(all[i].fd);
+                if (all[i].fd < 0)
+                        place = &all[i];
         }
-        return NULL;
+        return place;
 }
 
 /* A pair of which the kernel says that the front's user made it. */
@@ -78,9 +87,25 @@ static int make_pair(const struct keeper *k, int pair[static 2])
         return r;
 }
 
-static int start_warden(struct keeper *k, int *ret_socket, int *ret_pidfd)
+/* The socket is closed. */
+static int spawn_hide(int socket, pid_t *ret)
 {
-        int *place = free_place(k), pair[2];
+        _cleanup_close_ int theirs = socket;
+        struct helper helper;
+
+        int r = hide_spawn(&helper, theirs, NULL);
+        if (r == 0) {
+                *ret = helper.pid;
+                safe_close(helper.fd); /* it writes nothing */
+        }
+        return r;
+}
+
+static int start(struct keeper *k, uint32_t request, int *ret_socket, int *ret_pidfd)
+{
+        bool is_warden = request == KEEPER_WARDEN;
+        struct pollfd *place = is_warden ? free_place(k->wardens, KEEPER_WARDENS_MAX) : free_place(k->hides, KEEPER_HIDES_MAX);
+        int pair[2];
         pid_t pid;
 
         if (!place)
@@ -89,14 +114,14 @@ static int start_warden(struct keeper *k, int *ret_socket, int *ret_pidfd)
         if (r < 0)
                 return r;
         _cleanup_close_ int ours = pair[0];
-        r = warden_spawn_at(pair[1], -1, &pid, NULL);
+        r = is_warden ? warden_spawn_at(pair[1], -1, &pid, NULL) : spawn_hide(pair[1], &pid);
         if (r < 0)
                 return r;
-        *place = (int)syscall(SYS_pidfd_open, pid, 0); /* our child, and nobody reaps it before it ends */
-        if (*place < 0)
+        place->fd = (int)syscall(SYS_pidfd_open, pid, 0); /* our child: its number is nobody else's before it ends, and this fails when it has ended */
+        if (place->fd < 0)
                 return -errno;
         *ret_socket = TAKE_FD(ours);
-        *ret_pidfd = *place;
+        *ret_pidfd = place->fd;
         return 0;
 }
 
@@ -112,10 +137,10 @@ static void serve(struct keeper *k)
                         continue;
                 for (int i = 0; n >= 0 && i < n_fds; i++)
                         safe_close(fds[i]);
-                if (n != sizeof(request) || request != KEEPER_MAGIC || n_fds > 0)
+                if (n != sizeof(request) || (request != KEEPER_WARDEN && request != KEEPER_HIDE) || n_fds > 0)
                         return;
                 int given[2] = {-1, -1};
-                struct keeper_answer answer = {.magic = KEEPER_MAGIC, .errnum = -start_warden(k, &given[0], &given[1])};
+                struct keeper_answer answer = {.magic = KEEPER_MAGIC, .errnum = -start(k, request, &given[0], &given[1])};
                 (void)message_send(SOCKET_FD, &answer, sizeof(answer), given, answer.errnum == 0 ? 2 : 0);
                 safe_close(given[0]); /* the pidfd stays */
         }
@@ -123,11 +148,17 @@ static void serve(struct keeper *k)
 
 _noreturn_ static void keeper_main(const struct separation *s, int socket)
 {
-        struct keeper k = {.uid = s->uid, .gid = s->gid, .pidfds = {-1, -1, -1, -1}};
+        static struct keeper k;
         static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2};
         int kept[SEPARATION_FDS_MAX];
         sigset_t none;
 
+        k.uid = s->uid;
+        k.gid = s->gid;
+        for (int i = 0; i < KEEPER_WARDENS_MAX; i++)
+                k.wardens[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+        for (int i = 0; i < KEEPER_HIDES_MAX; i++)
+                k.hides[i] = (struct pollfd){.fd = -1, .events = POLLIN};
         /* First above all numbers they shall get, then to those. */
         int fd = fcntl(socket, F_DUPFD, 64);
         for (size_t i = 0; i < s->n_kept; i++)
@@ -225,9 +256,8 @@ int native_separate(const struct separation *s, gb_error *err)
         return r < 0 ? error_set(err, GB_E_INTERNAL, -r, "cannot become user %u: %s", (unsigned)s->uid, strerror(-r)) : 0;
 }
 
-static int ask(int fds[static BOX_FDS_MAX], int *n_fds, struct keeper_answer *answer)
+static int ask(uint32_t request, int fds[static BOX_FDS_MAX], int *n_fds, struct keeper_answer *answer)
 {
-        static const uint32_t request = KEEPER_MAGIC;
         struct pollfd p = {.fd = keeper_socket, .events = POLLIN};
 
         int r = message_send_now(keeper_socket, &request, sizeof(request), NULL, 0);
@@ -248,16 +278,16 @@ static int ask(int fds[static BOX_FDS_MAX], int *n_fds, struct keeper_answer *an
         return size < 0 ? (int)size : -EPIPE;
 }
 
-int keeper_start_warden(int *ret_socket, int *ret_pidfd, gb_error *err)
+static int have_started(uint32_t request, const char *name, int *ret_socket, int *ret_pidfd, gb_error *err)
 {
         int fds[BOX_FDS_MAX], n_fds = 0;
         struct keeper_answer answer = {0};
 
         pthread_mutex_lock(&mutex);
-        int r = ask(fds, &n_fds, &answer);
+        int r = ask(request, fds, &n_fds, &answer);
         pthread_mutex_unlock(&mutex);
         if (r < 0)
-                return error_set(err, GB_E_UNAVAILABLE, -r, "the keeper is gone (%s), and nobody else can start a warden: start the server anew", strerror(-r));
+                return error_set(err, GB_E_UNAVAILABLE, -r, "the keeper is gone (%s), and nobody else can start %s: restart the server", strerror(-r), name);
         if (answer.errnum == 0 && n_fds == 2) {
                 *ret_socket = fds[0];
                 *ret_pidfd = fds[1];
@@ -265,6 +295,16 @@ int keeper_start_warden(int *ret_socket, int *ret_pidfd, gb_error *err)
         }
         for (int i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
-        return error_set(err, GB_E_UNAVAILABLE, answer.errnum > 0 ? answer.errnum : EPROTO, "the keeper cannot start a warden: %s",
-                         strerror(answer.errnum > 0 ? answer.errnum : EPROTO));
+        return error_set(err, GB_E_UNAVAILABLE, answer.errnum > 0 ? answer.errnum : EPROTO, "the keeper cannot start %s: %s", name,
+                         answer.errnum == EAGAIN ? "as many as there may be are running" : strerror(answer.errnum > 0 ? answer.errnum : EPROTO));
+}
+
+int keeper_start_warden(int *ret_socket, int *ret_pidfd, gb_error *err)
+{
+        return have_started(KEEPER_WARDEN, "a warden", ret_socket, ret_pidfd, err);
+}
+
+int keeper_start_hide(int *ret_socket, int *ret_pidfd, gb_error *err)
+{
+        return have_started(KEEPER_HIDE, "glovebox-hide", ret_socket, ret_pidfd, err);
 }

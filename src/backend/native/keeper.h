@@ -17,5 +17,7 @@ bool keeper_is_used(void);
 void keeper_end(void);
 /* Has it start a warden: our end of its socket, and a pidfd. */
 int keeper_start_warden(int *ret_socket, int *ret_pidfd, gb_error *err);
+/* The same, of glovebox-hide (hide/hide.h). */
+int keeper_start_hide(int *ret_socket, int *ret_pidfd, gb_error *err);
 
 #endif

@@ -235,6 +235,7 @@ const struct backend backend_native = {
         .settle = native_settle,
         .separate = native_separate,
         .separated_fd = native_separated_fd,
+        .separated_hide = keeper_start_hide,
         .prepare = native_prepare,
         .forget = native_forget,
         .start = native_start,

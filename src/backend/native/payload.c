@@ -150,9 +150,6 @@ int plan_bind(struct box_plan *p, const char *path, int fd, unsigned flags, bool
                 return r;
         struct box_fd *row = &p->fds[p->n_fds - 1];
         row->flags = flags;
-        if (flags & BOX_SOURCE_DETACHED && keeper_is_used())
-                return error_set(err, GB_E_UNENFORCEABLE, EPERM, "a server that root has started gives its privilege up, and cannot hide the credential files of %s: use a server "
-                                 "of an ordinary user, or mount a directory that holds none", path);
         if (!(flags & BOX_SOURCE_OWNED))
                 st = (struct stat){0};
         else if (fstat(fd, &st) < 0)
