@@ -17,6 +17,7 @@
 #define FREE_FLOOR_BYTES (1 * GIB)
 /* A name that is a directory, then none, so many times in a row is replaced on purpose. */
 #define REPLACED_MAX 8
+#define INODES_CHANGED 16 /* as many files or more are worth a look */
 
 struct walk {
         DIR *stack[DISK_DEPTH_MAX];
@@ -135,13 +136,16 @@ int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage)
         return r;
 }
 
-static int free_bytes(int fd, uint64_t *ret)
+/* ret_inodes: or NULL. */
+static int free_room(int fd, uint64_t *ret_bytes, uint64_t *ret_inodes)
 {
         struct statfs st;
 
         if (fstatfs(fd, &st) < 0)
                 return -errno;
-        *ret = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
+        *ret_bytes = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
+        if (ret_inodes)
+                *ret_inodes = (uint64_t)st.f_ffree;
         return 0;
 }
 
@@ -155,7 +159,7 @@ int disk_watch_add(struct disk_watch *w, int fd)
         if (w->n >= DISK_PLACES_MAX)
                 return -E2BIG;
         uint64_t room = 0;
-        int r = free_bytes(fd, &room);
+        int r = free_room(fd, &room, &w->free_inodes[w->n]);
         if (r < 0)
                 return r;
         /* Where a run cannot reach the floor within its limit there is none: a small file system, or
@@ -179,7 +183,7 @@ enum disk_state disk_watch_look(struct disk_watch *w)
         w->error = 0;
         for (size_t i = 0; i < w->n; i++) {
                 int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &now);
-                int e = free_bytes(w->fds[i], &w->free[i]);
+                int e = free_room(w->fds[i], &w->free[i], &w->free_inodes[i]);
                 now.hidden += r < 0 && is_closed(-r);
                 r = r < 0 && is_closed(-r) ? 0 : r;
                 w->error = w->error != 0 ? w->error : r < 0 ? -r : -e;
@@ -190,6 +194,8 @@ enum disk_state disk_watch_look(struct disk_watch *w)
         bool over = bytes > w->limit_bytes || inodes > w->limit_inodes;
         /* A part of it is enough to see that it is too much, and for nothing else. */
         w->whole = over || (now.hidden == 0 && w->error == 0);
+        w->counted = !over && w->whole;
+        w->now = now;
         if (w->whole) {
                 w->bytes = bytes;
                 w->inodes = inodes;
@@ -210,7 +216,7 @@ enum disk_state disk_watch_glance(struct disk_watch *w)
 {
         for (size_t i = 0; i < w->n; i++) {
                 uint64_t now = 0;
-                if (free_bytes(w->fds[i], &now) < 0)
+                if (free_room(w->fds[i], &now, NULL) < 0)
                         return DISK_OVER; /* the look reports the reason */
                 if (now < w->floors[i])
                         return DISK_HOST_FULL;
@@ -218,4 +224,42 @@ enum disk_state disk_watch_glance(struct disk_watch *w)
                         return DISK_OVER; /* somebody wrote that much since the last look: us? */
         }
         return DISK_FINE;
+}
+
+static bool differs(uint64_t a, uint64_t b, uint64_t by)
+{
+        return MAX(a, b) - MIN(a, b) >= by;
+}
+
+bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes)
+{
+        for (size_t i = 0; i < w->n; i++) {
+                uint64_t room = 0, inodes = 0;
+                if (free_room(w->fds[i], &room, &inodes) == 0 && (differs(room, w->free[i], bytes) || differs(inodes, w->free_inodes[i], INODES_CHANGED)))
+                        return true;
+        }
+        return false;
+}
+
+int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, struct disk_usage *ret)
+{
+        struct disk_usage now = {0};
+
+        for (size_t i = 0; i < w->n; i++) {
+                int r = free_room(w->fds[i], &w->free[i], &w->free_inodes[i]);
+                if (r == 0)
+                        r = disk_measure(w->fds[i], w->before.inodes + max_inodes, &now);
+                if (r < 0)
+                        return r;
+        }
+        if (now.hidden > 0 || now.inodes > w->before.inodes + max_inodes)
+                return -EOVERFLOW;
+        *ret = now;
+        return 0;
+}
+
+void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes)
+{
+        w->before.bytes += bytes;
+        w->before.inodes += inodes;
 }

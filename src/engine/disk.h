@@ -27,11 +27,14 @@ struct disk_watch {
         int fds[DISK_PLACES_MAX]; /* borrowed: directories or files, O_PATH will do */
         uint64_t floors[DISK_PLACES_MAX]; /* of free space on the file system of each */
         uint64_t free[DISK_PLACES_MAX];   /* at the last look */
+        uint64_t free_inodes[DISK_PLACES_MAX]; /* the same; 0 where the file system does not count them */
         size_t n;
         uint64_t limit_bytes, limit_inodes;
         struct disk_usage before;
         uint64_t peak_bytes, peak_inodes; /* growth */
         uint64_t bytes, inodes;           /* the same, at the last look */
+        struct disk_usage now;            /* all that was there at the last look, if it was counted to its end */
+        bool counted;
         uint64_t took_usec, looked_usec;  /* the last look, and when it ended (CLOCK_MONOTONIC) */
         /* the last look saw everything, or too much; otherwise the amounts are those of the look before it */
         bool whole;
@@ -50,5 +53,11 @@ int disk_watch_add(struct disk_watch *w, int fd);
 enum disk_state disk_watch_look(struct disk_watch *w);
 /* What can be seen at a glance: the free space of the file systems. DISK_OVER means: look now. */
 enum disk_state disk_watch_glance(struct disk_watch *w);
+/* Another glance: whether as much was written or removed since the last look, by whomever. */
+bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes);
+/* Counts all of it, up to max_inodes more than there were before. 0, or a negative errno, also for what could not be counted to its end. */
+int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, struct disk_usage *ret);
+/* That much of the growth is the host's: it counts as having been there before. */
+void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "engine/growth.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -45,6 +46,8 @@ int exec_init(struct exec *x, gb_error *err)
         int r = check_timeout(x, err);
         if (r == 0)
                 r = session_usage(x->session, &x->before, err);
+        if (r == 0)
+                growth_begin(x);
         if (r == 0 && network_run_begin(&x->network, x->ours ? NULL : x->session->network) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         return r;
@@ -221,6 +224,7 @@ static void take_usage(struct exec *x)
                 f->wall_usec = monotonic_usec() - exec_begin_usec(x);
         /* A run whose end was not seen has no duration. */
         f->known.wall = f->known.wall || f->stop != STOP_LOST || f->claimed;
+        uint64_t asked = monotonic_usec();
         bool read = session_usage(s, &now, NULL) == 0;
         if (read)
                 take_counters(x, &now);
@@ -233,6 +237,7 @@ static void take_usage(struct exec *x)
         /* The last look: what a short program wrote between two looks counts as well. */
         if (f->stop == STOP_NONE && (x->channel ? places_look_if_due(&s->places, f) : places_look(&s->places, f)))
                 f->stop = STOP_DISK;
+        growth_end(x, read ? &now : NULL, asked);
         places_add_peaks(&s->places, f);
         pthread_mutex_unlock(&s->disk_lock);
 }

@@ -4,6 +4,7 @@
 #include "engine/session_state.h"
 
 #include "base/fd.h"
+#include "engine/growth.h"
 
 #include <errno.h>
 #include <string.h>
@@ -89,14 +90,21 @@ static int private_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_e
 int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err)
 {
         struct disk_watch *w = &s->places.disk;
+        struct box_usage before;
 
         if (is_private(s))
                 return private_room(s, bytes, inodes, err);
+        int r = session_usage(s, &before, err);
+        if (r < 0)
+                return r;
         pthread_mutex_lock(&s->disk_lock);
+        growth_judge(s, &before);
         enum disk_state state = disk_watch_look(w);
         int error = w->error;
         bool room = bytes <= w->limit_bytes && w->bytes <= w->limit_bytes - bytes && inodes <= w->limit_inodes && w->inodes <= w->limit_inodes - inodes;
         bool free = w->free[0] >= w->floors[0] && bytes <= w->free[0] - w->floors[0];
+        if (room && free)
+                growth_reserve(&s->places, bytes, inodes);
         pthread_mutex_unlock(&s->disk_lock);
         if (state == DISK_HIDDEN)
                 return error_set(err, GB_E_DISK_FULL, error > 0 ? error : EACCES,

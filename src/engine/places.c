@@ -106,7 +106,11 @@ int places_open(struct places *p, const struct policy *policy, const char *works
 {
         int e = open_workspace(p, workspace, err);
 
-        return e < 0 ? e : open_mounts(p, policy, err);
+        if (e == 0)
+                e = open_mounts(p, policy, err);
+        p->mark.bytes = p->disk.before.bytes;
+        p->mark.inodes = p->disk.before.inodes;
+        return e;
 }
 
 bool places_are_watched(const struct places *p)

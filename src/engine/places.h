@@ -11,11 +11,27 @@
 #include "hide/hide.h"
 #include "policy/policy.h"
 
+/* Of bytes, or of inodes, since the session began. */
+struct growth_credit {
+        uint64_t unexplained; /* growth that the code has not made */
+        uint64_t reserved;    /* by the API */
+        uint64_t given;       /* to the host */
+};
+
+/* What was there when the code was last known to have written nothing more (growth.h). */
+struct growth_mark {
+        uint64_t bytes, inodes;
+        uint64_t cpu_usec; /* of the session */
+        bool cpu_known, code_ran;
+        struct growth_credit bytes_credit, inodes_credit;
+};
+
 struct places {
         int workspace_fd; /* -1: private */
         int mount_fds[MOUNT_COUNT_MAX]; /* of one that hides files: a mount by itself */
         struct hide hides[MOUNT_COUNT_MAX];
         struct disk_watch disk;
+        struct growth_mark mark;
         uint64_t next_usec; /* not walked again before this */
 };
 

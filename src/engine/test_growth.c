@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/growth.h"
+
+#include "base/fd.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static uint64_t cpu_usec;
+static bool cpu_known = true;
+
+static int usage(struct backend_session *box, struct box_usage *ret, gb_error *err)
+{
+        *ret = (struct box_usage){.cpu_usec = cpu_usec, .cpu_known = cpu_known};
+        return 0;
+}
+
+static const struct backend backend = {.name = "test", .session_usage = usage};
+
+struct place {
+        char path[64];
+        int fd;
+        struct session s;
+};
+
+static int setup(void **state)
+{
+        static struct place p;
+
+        p = (struct place){.s = {.backend = &backend, .backend_lock = PTHREAD_MUTEX_INITIALIZER, .disk_lock = PTHREAD_MUTEX_INITIALIZER}};
+        snprintf(p.path, sizeof(p.path), "/tmp/glovebox-test-XXXXXX");
+        assert_non_null(mkdtemp(p.path));
+        p.fd = open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(p.fd >= 0);
+        disk_watch_init(&p.s.places.disk, 1 * MIB, 100);
+        assert_int_equal(disk_watch_add(&p.s.places.disk, p.fd), 0);
+        cpu_usec = 1000;
+        cpu_known = true;
+        *state = &p;
+        return 0;
+}
+
+static int teardown(void **state)
+{
+        struct place *p = *state;
+        char command[128];
+
+        safe_close(p->fd);
+        snprintf(command, sizeof(command), "rm -r %s", p->path);
+        return system(command) == 0 ? 0 : -1;
+}
+
+static void write_file(struct place *p, const char *name, size_t size)
+{
+        _cleanup_free_ char *bytes = malloc(size);
+        int fd = openat(p->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+        assert_non_null(bytes);
+        memset(bytes, 'x', size);
+        assert_true(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
+        safe_close(fd);
+        p->s.places.next_usec = 0; /* no look is too soon */
+}
+
+/* A run that uses no time and writes nothing. */
+static enum disk_state run(struct place *p)
+{
+        struct exec x = {.session = &p->s};
+
+        assert_int_equal(usage(NULL, &x.before, NULL), 0);
+        growth_begin(&x);
+        uint64_t asked = monotonic_usec();
+        enum disk_state state = disk_watch_look(&p->s.places.disk);
+        growth_end(&x, &x.before, asked);
+        return state;
+}
+
+static void test_what_the_host_adds_is_not_counted(void **state)
+{
+        struct place *p = *state;
+
+        write_file(p, "before-the-first-run", 4 * MIB);
+        assert_int_equal(run(p), DISK_FINE);
+        for (int i = 0; i < 5; i++) {
+                char name[16];
+                snprintf(name, sizeof(name), "host%d", i);
+                write_file(p, name, 2 * MIB);
+                assert_int_equal(run(p), DISK_FINE);
+        }
+        assert_true(p->s.places.disk.bytes < 64 * KIB);
+}
+
+/* Processes that a run left behind may write while nobody looks. */
+static void test_what_processor_time_explains_is_counted(void **state)
+{
+        struct place *p = *state;
+
+        assert_int_equal(run(p), DISK_FINE);
+        write_file(p, "left-behind", 4 * MIB);
+        cpu_usec += 300;
+        assert_int_equal(run(p), DISK_OVER);
+        /* And it stays counted, whatever the host adds later. */
+        write_file(p, "host", 2 * MIB);
+        assert_int_equal(run(p), DISK_OVER);
+}
+
+static void test_unknown_time_explains_everything(void **state)
+{
+        struct place *p = *state;
+
+        cpu_known = false;
+        assert_int_equal(run(p), DISK_FINE);
+        write_file(p, "host", 4 * MIB);
+        assert_int_equal(run(p), DISK_OVER);
+}
+
+/* A client must not get room by uploads between runs. */
+static void test_uploads_are_counted(void **state)
+{
+        struct place *p = *state;
+
+        assert_int_equal(run(p), DISK_FINE);
+        growth_reserve(&p->s.places, 4 * MIB, 1);
+        write_file(p, "upload", 4 * MIB);
+        assert_int_equal(run(p), DISK_OVER);
+}
+
+static void test_amounts(void **state)
+{
+        struct growth_credit c = {0};
+
+        assert_int_equal(growth_unexplained(1000, 0, 10), 1000);
+        assert_int_equal(growth_unexplained(1000, 60, 10), 400);
+        assert_int_equal(growth_unexplained(1000, 100, 10), 0);
+        assert_int_equal(growth_unexplained(1000, UINT64_MAX, 10), 0);
+        assert_int_equal(growth_credit(&c, 100), 100);
+        c.reserved = 50;
+        assert_int_equal(growth_credit(&c, 30), 0);
+        assert_int_equal(growth_credit(&c, 30), 10);
+        assert_int_equal(growth_credit(&c, 5), 5);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        const struct CMUnitTest tests[] = {
+                TEST(test_what_the_host_adds_is_not_counted), TEST(test_what_processor_time_explains_is_counted),
+                TEST(test_unknown_time_explains_everything), TEST(test_uploads_are_counted), cmocka_unit_test(test_amounts),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
