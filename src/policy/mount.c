@@ -152,7 +152,7 @@ int mount_add_text(struct policy *p, const char *text, const char *base, gb_erro
         *colon = '\0';
         const char *target = colon + 1;
         if (target[0] != '/' && strchr(copy, ':'))
-                return error_set(err, GB_E_USAGE, 0, "%s ends with neither ro, rw, hide nor an absolute target", quote(text).text);
+                return error_set(err, GB_E_USAGE, 0, "%s does not end with ro, rw, hide or an absolute target", quote(text).text);
         if (copy[0] == '/' || !base)
                 return mount_add(p, copy, target, way, err);
         if (asprintf(&absolute, "%s/%s", base, copy) < 0) {

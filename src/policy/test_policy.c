@@ -266,7 +266,7 @@ static void test_backend(void **state)
 }
 
 #define ALLOWED "use a place of its own such as /data, /project or /mnt/x"
-#define FORM "allowed: SOURCE:TARGET, SOURCE:TARGET:ro or SOURCE:TARGET:rw"
+#define FORM "allowed: SOURCE:TARGET, and :ro, :rw or :hide behind it"
 #define ABSOLUTE "is not an absolute path without \"..\", \":\" and control characters"
 
 static void test_refused_lists(void **state)
@@ -281,7 +281,7 @@ static void test_refused_lists(void **state)
                 {"mounts", ":/a", "--flag: \":/a\" is not a mount; " FORM},
                 {"mounts", "/a:", "--flag: \"/a:\" is not a mount; " FORM},
                 {"mounts", "/a:ro", "--flag: \"/a:ro\" is not a mount; " FORM},
-                {"mounts", "/a:/b:xx", "--flag: \"/a:/b:xx\" ends with neither ro, rw nor an absolute target"},
+                {"mounts", "/a:/b:xx", "--flag: \"/a:/b:xx\" does not end with ro, rw, hide or an absolute target"},
                 {"mounts", "/a:b", "--flag: the target \"b\" " ABSOLUTE},
                 {"mounts", "/a:/b/../etc", "--flag: the target \"/b/../etc\" " ABSOLUTE},
                 {"mounts", "/a:/b\n", "--flag: the target \"/b\\x0a\" " ABSOLUTE},
