@@ -64,9 +64,10 @@
         {.id = OPT_POLICY_KEY, .key = "env", .name = "env", .letter = 'e', .value = VALUE_REQUIRED,  \
          .placeholder = "NAME=VALUE", .help = "set a variable of the program; may be repeated"},     \
         {.id = OPT_POLICY_KEY, .key = "mounts", .name = "mount", .value = VALUE_REQUIRED,            \
-         .placeholder = "SRC:DST[:rw]",                                                              \
-         .help = "show a file or directory of the host in the box, read-only without :rw; "          \
-                 "may be repeated", .completion = COMPLETE_FILE},                                    \
+         .placeholder = "SRC:DST[:MODE]",                                                            \
+         .help = "show a file or directory of the host in the box; MODE is ro (the default), rw, or "\
+                 "hide: read-only and without credential files; may be repeated",                    \
+         .completion = COMPLETE_FILE},                                                               \
         ROWS_ALLOW,                                                                                  \
         ROW_ALLOW_WEAKER,                                                                            \
         ROW_GUARD_RULE,                                                                              \

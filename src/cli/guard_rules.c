@@ -25,6 +25,7 @@
 struct row {
         const char *rule, *set, *message, *remedy;
         const char *languages; /* names, each with its NUL, an empty one at the end; NULL: all */
+        const char *files[RULE_FILES_KINDS]; /* the same; NULL: none */
         enum guard_action action;
 };
 
@@ -62,17 +63,30 @@ static void make_row(const struct rules *r, size_t i, const struct guard_setting
 
         *ret = (struct row){.rule = rules_text(r, rule->id), .set = rules_text(r, rule->set), .message = rules_text(r, rule->message), .remedy = rules_text(r, rule->remedy),
                             .languages = rule->languages ? rules_text(r, rule->languages) : NULL};
+        for (int kind = 0; kind < RULE_FILES_KINDS; kind++)
+                ret->files[kind] = rule->files[kind] ? rules_text(r, rule->files[kind]) : NULL;
         ret->action = s->mode == GUARD_MODE_OFF ? GUARD_OFF : guard_action_of(s, ret->rule, ret->set, (enum guard_action)rule->action);
+}
+
+static json_t *names_to_json(const char *names)
+{
+        json_t *list = json_array();
+
+        for (; names && *names; names += strlen(names) + 1)
+                json_array_append_new(list, json_string(names));
+        return list;
+}
+
+static json_t *files_to_json(const struct row *row)
+{
+        return json_pack("{s:o, s:o, s:o}", "hidden", names_to_json(row->files[RULE_FILES_HIDDEN]), "shown", names_to_json(row->files[RULE_FILES_SHOWN]),
+                         "hidden_with_keys", names_to_json(row->files[RULE_FILES_KEYS]));
 }
 
 static json_t *row_to_json(const struct row *row)
 {
-        json_t *languages = row->languages ? json_array() : json_null();
-
-        for (const char *l = row->languages; l && *l; l += strlen(l) + 1)
-                json_array_append_new(languages, json_string(l));
-        return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s}", "rule", row->rule, "set", row->set, "action", guard_action_name(row->action), "languages", languages, "message",
-                         row->message, "remedy", row->remedy);
+        return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:o}", "rule", row->rule, "set", row->set, "action", guard_action_name(row->action), "languages",
+                         row->languages ? names_to_json(row->languages) : json_null(), "message", row->message, "remedy", row->remedy, "files", files_to_json(row));
 }
 
 static void add_row(struct table *t, const struct row *row)
@@ -112,6 +126,25 @@ static int list_code(const struct rules *r, const struct policy *p, bool json)
         return output_json(whole);
 }
 
+/* Mounts hide the same names whatever the policy says of the rules. */
+static int list_files(const struct rules *r, const struct policy *p, bool json)
+{
+        static const struct table_column columns[] = {{.title = "FILE", .min = 16}, {.title = "HIDDEN"}, {.title = "RULE"}};
+        static const char *const hidden[RULE_FILES_KINDS] = {[RULE_FILES_HIDDEN] = "yes", [RULE_FILES_SHOWN] = "no", [RULE_FILES_KEYS] = "with a private key"};
+        _cleanup_table_ struct table t;
+
+        if (json)
+                return list_code(r, p, true);
+        table_init(&t, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < r->n_code; i++)
+                for (int kind = 0; kind < RULE_FILES_KINDS; kind++) {
+                        const char *name = r->code[i].files[kind] ? rules_text(r, r->code[i].files[kind]) : "";
+                        for (; *name; name += strlen(name) + 1)
+                                table_add(&t, (const char *const[]){name, hidden[kind], rules_text(r, r->code[i].id)});
+                }
+        return table_print(&t);
+}
+
 static int list_shapes(const struct rules *r, const struct policy *p, bool json)
 {
         static const struct table_column columns[] = {{.title = "NAME"}, {.title = "SET"}, {.title = "SCRUBBED"}, {.title = "ABOUT", .min = 24}};
@@ -143,6 +176,8 @@ int command_guard_list(const struct command *command, const struct arguments *ar
 
         if (settings_policy(&command->options, arguments, &p, &err) < 0 || rules_get(&rules, &err) < 0)
                 return command_fail(arguments, &err);
+        if (arguments_has(arguments, OPT_FILES_LIST))
+                return list_files(rules, p, json);
         return arguments_has(arguments, OPT_SECRETS_LIST) ? list_shapes(rules, p, json) : list_code(rules, p, json);
 }
 

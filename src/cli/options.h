@@ -69,6 +69,7 @@ enum option_id {
         OPT_SECRET_FILE,
         OPT_SECRETS,
         OPT_SECRETS_LIST,
+        OPT_FILES_LIST,
         OPT_SERVER,
         OPT_SESSION,
         OPT_SET,

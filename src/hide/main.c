@@ -33,6 +33,7 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -87,7 +88,13 @@ static int make_mount(int *ret_device)
 static void seal(int directory)
 {
         int abi = landlock_abi(), r = 0;
+        struct rlimit files;
 
+        /* The box may hold many files open: of each we have one. */
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+                files.rlim_cur = files.rlim_max;
+                (void)setrlimit(RLIMIT_NOFILE, &files);
+        }
         if (is_root && uid != 0)
                 r = privilege_become(uid, gid ? gid : NOBODY, NULL, 0);
         else

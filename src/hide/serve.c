@@ -29,8 +29,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define KEY_FILE_BYTES_MAX (4 * MIB) /* a file with a name of keys that is larger is hidden */
-#define JUDGED_MAX 64
+#define KEY_FILE_BYTES_MAX (1 * MIB) /* a file with a name of keys that is larger is hidden */
+/* Of such files that the box has open: their content is in our memory, which no limit of the box counts. */
+#define KEY_FILES_OPEN_BYTES_MAX (32 * MIB)
+#define JUDGED_MAX 1024
+/* How long the kernel may use what it knows of a file without asking: a walk over many files asks for each of their directories once. Nothing hidden is shown by it,
+ * since each file is judged when it is opened. */
+#define FRESH_SECONDS 0.05
 
 static const struct hide_tree *tree;
 
@@ -72,7 +77,7 @@ static int read_judged(int fd, const char *path, char **ret, size_t *ret_size)
 {
         struct stat st;
 
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fd_read_all(fd, KEY_FILE_BYTES_MAX, ret, ret_size) < 0)
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > (off_t)KEY_FILE_BYTES_MAX || fd_read_all(fd, KEY_FILE_BYTES_MAX, ret, ret_size) < 0)
                 return -ENOENT;
         bool is_key = hide_is_key(*ret, *ret_size, ends_with(path, ".pem"));
         judged[n_judged++ % JUDGED_MAX] = (struct judged){st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim, is_key};
@@ -172,11 +177,14 @@ struct opened {
         struct stat status; /* of content */
 };
 
+static size_t content_bytes; /* of all of them */
+
 static void opened_free(struct opened *o)
 {
         if (!o)
                 return;
         safe_close(o->fd);
+        content_bytes -= o->content ? o->size : 0;
         free(o->content);
         free(o);
 }
@@ -264,8 +272,11 @@ static int hide_open_file(const char *path, struct fuse_file_info *info)
                 return -EACCES; /* the kernel opens everything else by itself */
         if (verdict == HIDE_IF_KEY) {
                 r = read_judged(o->fd, rest, &o->content, &o->size);
+                content_bytes += o->content ? o->size : 0;
                 if (r < 0)
                         return r;
+                if (content_bytes > KEY_FILES_OPEN_BYTES_MAX)
+                        return -ENFILE;
                 o->fd = safe_close(o->fd);
         }
         info->fh = (uint64_t)(uintptr_t)TAKE_PTR(o);
@@ -386,7 +397,8 @@ static void *hide_init(struct fuse_conn_info *connection, struct fuse_config *co
 {
         config->use_ino = 1;
         config->auto_cache = 1; /* pages of a file live as long as its time and size are the same */
-        config->entry_timeout = config->attr_timeout = config->negative_timeout = 0;
+        config->entry_timeout = config->attr_timeout = FRESH_SECONDS;
+        config->negative_timeout = 0;
         return NULL;
 }
 
