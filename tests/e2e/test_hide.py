@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -351,3 +352,57 @@ code:
                             environ={"GLOVEBOX_CONFIG_DIR": str(config), "GLOVEBOX_STATE_DIR": str(state)})
     result = own_box.finish(process)
     assert result.stdout == "['b.txt', 'public.house']\n", result.explain()
+
+
+# ---- one list ----
+
+RULES_TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/hiding.md"
+# Hidden, but too common in code to be reported.
+NOT_REPORTED = {"*.key", "*.env", "secrets.*", ".env.*"}
+# What lies in a directory that is hidden as a whole, and where a file usually is.
+INSIDE = {".aws": "credentials", ".azure": "accessTokens.json", ".kube": "config", ".docker": "config.json", ".gnupg": "secring.gpg", "share/keyrings": "x", ".ssh": "config",
+          "gcloud/legacy_credentials": "x", ".mozilla": "firefox/profile/x", ".config/bravesoftware": "Brave-Browser/Default/Cookies", "login data": ""}
+PLACES = ["", ".config/", ".local/", ".kaggle/", ".gnupg/", ".cache/", "chromium/Default/"]
+
+
+def rules_with_files(box):
+    rules = json.loads(box.call("guard", "list", "--json").stdout)["rules"]
+    return {rule["rule"]: rule["files"] for rule in rules if any(rule["files"].values())}
+
+
+def ways_to_write(name):
+    """Paths that code may use for a name of the list."""
+    plain = re.sub(r"\[(.)[^]]*\]", r"\1", name)
+    proper = plain.replace("login data", "Login Data").replace("bravesoftware", "BraveSoftware")
+    inside = f"/{INSIDE[name]}" if INSIDE.get(name) else ""
+    return [place + proper.replace("*", star) + inside for place in PLACES for star in ("", "x")]
+
+
+def test_the_documentation_has_the_list_of_the_rules(own_box):
+    documented = {}
+    for line in RULES_TABLE.read_text().splitlines():
+        cells = [re.findall(r"`([^`]*)`", cell) for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and len(cells[0]) == 1:
+            documented[cells[0][0]] = {"hidden": cells[1], "shown": cells[2], "hidden_with_keys": cells[3]}
+    assert documented == rules_with_files(own_box)
+
+
+def test_the_list_is_printed(own_box):
+    lines = own_box.call("guard", "list", "--files").stdout.splitlines()
+    count = sum(len(names) for files in rules_with_files(own_box).values() for names in files.values())
+    assert len(lines) == count + 1
+    assert any(line.split() == [".my.cnf", "yes", "database-passwords"] for line in lines)
+
+
+def test_the_guard_reports_code_that_names_what_mounts_hide(own_box):
+    """One list: what is hidden is what the guard finds, but for names that programs use for other things as well."""
+    names = [name for files in rules_with_files(own_box).values() for name in files["hidden"] if name not in NOT_REPORTED]
+    place = own_box.directory("code")
+    missed = []
+    for name in names:
+        code = "\n".join(f"open('/home/u/{way}')" for way in ways_to_write(name))
+        (place / "code.py").write_text(code)
+        found = json.loads(own_box.call("guard", "check", "--guard", "on", "--json", place / "code.py").stdout)["findings"]
+        if not any(finding["set"] == "credential-files" for finding in found):
+            missed.append(name)
+    assert len(names) > 90 and missed == []
