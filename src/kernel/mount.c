@@ -12,7 +12,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-static int restrict_mapped(int tree, unsigned flags, int idmap_userns)
+int mount_restrict(int tree, unsigned flags, int idmap_userns)
 {
         struct mount_attr attr = {
                 .attr_set = MOUNT_ATTR_NOSUID |
@@ -35,13 +35,8 @@ int mount_clone_tree(int fd, unsigned flags, int idmap_userns)
         if (tree < 0)
                 return -errno;
 
-        int r = restrict_mapped(tree, flags, idmap_userns);
+        int r = mount_restrict(tree, flags, idmap_userns);
         return r < 0 ? r : TAKE_FD(tree);
-}
-
-int mount_restrict(int fd, unsigned flags)
-{
-        return restrict_mapped(fd, flags, -1);
 }
 
 int mount_make_lent(int fd, int idmap_userns)

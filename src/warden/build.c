@@ -162,12 +162,6 @@ static int sort_descriptors(struct box *b, int *fds, struct sorted_fds *s, gb_er
         return r;
 }
 
-static unsigned source_mount_flags(const struct box_fd *fd)
-{
-        return (fd->flags & BOX_SOURCE_WRITABLE ? MOUNT_WRITABLE : 0) | (fd->flags & BOX_SOURCE_DEVICE ? MOUNT_DEVICES : 0) |
-               (fd->flags & BOX_SOURCE_DETACHED ? MOUNT_DETACHED : 0);
-}
-
 /* As root: a source becomes a detached mount here, so that the box need not reach it by path, and
  * the owner of what belongs to the caller becomes the box's user. */
 static int detach_source(const struct box *b, const struct box_fd *row, int *fd, gb_error *err)
@@ -189,7 +183,7 @@ static int detach_source(const struct box *b, const struct box_fd *row, int *fd,
                         return error_set(err, GB_E_UNENFORCEABLE, -idmap, "cannot make a user namespace for a mount: %s",
                                          strerror(-idmap));
         }
-        int tree = mount_clone_tree(*fd, source_mount_flags(row), idmap);
+        int tree = mount_clone_tree(*fd, row->flags, idmap);
         if (tree < 0)
                 return error_set(err, GB_E_UNENFORCEABLE, -tree, "cannot mount a directory into the box: %s%s", strerror(-tree),
                                  idmap >= 0 && tree == -EINVAL ? " (its file system, or one mounted below it, has no idmapped mounts: "
@@ -336,7 +330,7 @@ static int send_order(struct box *b, struct sorted_fds *sorted, gb_error *err)
                 .detached = b->host_root, .landlock_abi = (uint32_t)landlock_abi(),
         };
         for (int i = 0; i < sorted->n_sources; i++)
-                order.mount_flags[i] = source_mount_flags(sorted->rows[i]);
+                order.mount_flags[i] = sorted->rows[i]->flags;
         r = setup_order_send(b->socket, &order, &sorted->to);
         for (int i = 0; i < n_join; i++)
                 safe_close(sorted->to.join[i]);

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "glovebox/error.h"
 #include "kernel/cgroup.h"
+#include "kernel/mount.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,10 +38,10 @@ enum box_fd_role {
 };
 
 enum box_source_flags {
-        BOX_SOURCE_WRITABLE = 1 << 0,
-        BOX_SOURCE_DEVICE = 1 << 1,
-        BOX_SOURCE_OWNED = 1 << 2, /* its owner's files are the box user's: map owner_uid, owner_gid */
-        BOX_SOURCE_DETACHED = 1 << 3, /* a detached mount already; the box's setup process restricts it */
+        BOX_SOURCE_WRITABLE = MOUNT_WRITABLE,
+        BOX_SOURCE_DEVICE = MOUNT_DEVICES,
+        BOX_SOURCE_DETACHED = MOUNT_DETACHED, /* the box's setup process restricts it */
+        BOX_SOURCE_OWNED = 1 << 3, /* its owner's files are the box user's: map owner_uid, owner_gid */
 };
 
 struct box_fd {

@@ -112,9 +112,8 @@ static int bind_source(struct root_plan *p, const struct box_op *op, int parent,
                 return op->flags & BOX_OP_BIND_FILE ? -errno : target;
 
         unsigned flags = p->order->mount_flags[op->source];
-        bool is_detached = p->order->detached || flags & MOUNT_DETACHED;
-        tree = is_detached ? TAKE_FD(p->sources[op->source]) : mount_clone_tree_here(p->sources[op->source], flags);
-        int r = tree >= 0 && flags & MOUNT_DETACHED ? mount_restrict(tree, flags) : MIN(tree, 0);
+        tree = p->order->detached || flags & MOUNT_DETACHED ? TAKE_FD(p->sources[op->source]) : mount_clone_tree_here(p->sources[op->source], flags);
+        int r = tree >= 0 && flags & MOUNT_DETACHED ? mount_restrict(tree, flags, -1) : MIN(tree, 0);
         return r < 0 ? r : mount_attach(tree, target);
 }
 
