@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/growth.h"
 
+#include "base/fd.h"
 #include "base/limits.h"
 
 #include <time.h>
