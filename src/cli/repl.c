@@ -109,7 +109,7 @@ static int find_workspace(struct repl *r, const char *path, gb_error *err)
                 return 0;
         r->workspace = realpath(path, NULL);
         if (!r->workspace)
-                return error_set(err, GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s", quote(path).text, strerror(errno));
+                return error_set(err, errno == EACCES ? GB_E_DENIED : GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s", quote(path).text, strerror(errno));
         return 0;
 }
 

@@ -33,6 +33,12 @@ void places_done(struct places *p)
         }
 }
 
+/* Whether this is a server that root started, and that runs as an ordinary user. */
+static bool is_separated(void)
+{
+        return backend_native.separated_fd() >= 0;
+}
+
 /* Adds a writable place to what is watched. */
 static int watch_place(struct places *p, int fd, const char *path, gb_error *err)
 {
@@ -50,16 +56,34 @@ static int watch_place(struct places *p, int fd, const char *path, gb_error *err
         return 0;
 }
 
-static int open_workspace(struct places *p, const char *path, gb_error *err)
+/* A directory that this process may not use. A server that root started is another user than its caller expects. */
+static int workspace_denied(const char *verb, const char *path, int errnum, gb_error *err)
 {
+        unsigned uid = (unsigned)geteuid();
+
+        if (is_separated())
+                return error_set(err, GB_E_DENIED, errnum, "cannot %s the workspace %s: root started this server, and it runs as user %u: chown the directory to that "
+                                 "user, in a place that the user can reach, or use a server that the directory's owner has started", verb, path, uid);
+        return error_set(err, GB_E_DENIED, errnum, "cannot %s the workspace %s: user %u has no permission: chown or chmod the directory, or use another one", verb, path, uid);
+}
+
+static int open_workspace(struct places *p, const struct policy *policy, const char *path, gb_error *err)
+{
+        struct stat st;
+
         if (!path)
                 return 0;
         p->workspace_fd = place_open(path, O_RDONLY | O_DIRECTORY);
+        if (p->workspace_fd < 0 && (errno == EACCES || errno == EPERM))
+                return workspace_denied("open", path, errno, err);
         if (p->workspace_fd < 0)
                 return error_set(err, errno == ENOTDIR ? GB_E_USAGE : GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
                                  errno == ENOENT ? "; make the directory first" : errno == EXDEV ? LINK_OF_ANOTHER : "");
         if (faccessat(p->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
-                return error_set(err, GB_E_USAGE, errno, "cannot write to the workspace %s: %s", path, strerror(errno));
+                return workspace_denied("write to", path, errno, err);
+        /* The warden of such a server gives a box only what is the server's own. */
+        if (is_separated() && policy->backend == BACKEND_NATIVE && fstat(p->workspace_fd, &st) == 0 && st.st_uid != geteuid())
+                return workspace_denied("give a box", path, EPERM, err);
         return watch_place(p, p->workspace_fd, path, err);
 }
 
@@ -75,7 +99,7 @@ static int hide_files(struct hide *h, const struct policy *policy, int *place, g
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = hide_open(h, policy->backend == BACKEND_NATIVE ? HIDE_DETACHED : HIDE_ATTACHED,
-                              backend_native.separated_fd() >= 0 ? backend_native.separated_hide : NULL, *place, names, &mount, err);
+                              is_separated() ? backend_native.separated_hide : NULL, *place, names, &mount, err);
         if (r < 0)
                 return r;
         safe_close(*place);
@@ -104,7 +128,7 @@ static int open_mounts(struct places *p, const struct policy *policy, gb_error *
 
 int places_open(struct places *p, const struct policy *policy, const char *workspace, gb_error *err)
 {
-        int e = open_workspace(p, workspace, err);
+        int e = open_workspace(p, policy, workspace, err);
 
         if (e == 0)
                 e = open_mounts(p, policy, err);

@@ -164,7 +164,7 @@ static const char *hint_of(int code)
         case GB_E_NOT_FOUND: return "the lists say what there is; what is another tenant's is not there";
         case GB_E_LIMIT: return "ask for less";
         case GB_E_UNAUTHORIZED: return "\"glovebox token create\" makes a token; send it as \"Authorization: Bearer gbx_...\"";
-        case GB_E_DENIED: return "the operator decides about scopes of tokens, hosts and origins";
+        case GB_E_DENIED: return "the operator of this server decides what is allowed";
         case GB_E_CONFLICT: return "look at its state, wait for what goes on, or use another key";
         case GB_E_TOO_LARGE: return "send less, or files one by one";
         case GB_E_QUOTA: return "try again after the seconds of Retry-After, or end something";

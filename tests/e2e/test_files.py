@@ -49,7 +49,7 @@ def test_owner_of_new_files_in_a_directory_of_another(own_box, owner):
 def test_ordinary_user_cannot_use_a_directory_of_another(user_box):
     directory = user_box.directory(owner=0, mode=0o755)
     result = user_box.run("open('/sandbox/f', 'w')", workspace=directory)
-    assert result.returncode == 110 and "cannot write to the workspace" in result.error["message"], result.explain()
+    assert result.returncode == 101 and "cannot write to the workspace" in result.error["message"], result.explain()
 
 
 def test_workspace_during_and_after(box):

@@ -162,7 +162,7 @@ int plan_bind(struct box_plan *p, const char *path, int fd, unsigned flags, bool
                 if (st.st_uid != geteuid())
                         row->flags &= ~(unsigned)BOX_SOURCE_OWNED;
                 if (st.st_uid != geteuid() && flags & BOX_SOURCE_WRITABLE)
-                        return error_set(err, GB_E_UNENFORCEABLE, EPERM, "what is mounted at %s belongs to user %u, and this server runs as user %u: it can let a box write "
+                        return error_set(err, GB_E_DENIED, EPERM, "what is mounted at %s belongs to user %u, and this server runs as user %u: it can let a box write "
                                          "only to what is its own (chown it, or mount it read-only)", path, (unsigned)st.st_uid, (unsigned)geteuid());
         }
 

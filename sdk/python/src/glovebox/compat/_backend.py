@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, Union
 from .. import AsyncClient, Client, Sandbox
 from .._address import runtime_socket, somebody_listens
 from .._drive import drive
-from ..errors import GloveboxError, NotFoundError, UnavailableError
+from ..errors import DeniedError, GloveboxError, NotFoundError, UnavailableError
 
 BACKENDS = ("native", "docker")
 DEFAULT_SOCKET = "/var/run/docker.sock"
@@ -51,6 +51,14 @@ class ImageNotFound(BackendError):
     """The engine has no such image."""
 
     code = "image_not_found"
+
+
+class WorkspaceDenied(DeniedError, PermissionError):
+    """The server may not use the directory: it runs as another user. It is a PermissionError as well, with an errno."""
+
+    def __init__(self, message: str, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.errno, self.strerror = errno.EACCES, os.strerror(errno.EACCES)
 
 
 def choose(backend: Optional[str]) -> str:
@@ -97,10 +105,12 @@ def end(sandbox: Sandbox) -> bool:
 
 
 def explained(error: GloveboxError, template: Optional[str] = None) -> GloveboxError:
-    """An error of the server as one of this module's, when it is about an engine."""
+    """An error of the server as one of this module's, when it is about an engine or the workspace."""
     found = re.match("image not found: ([^ ]+)", error.message) if isinstance(error, NotFoundError) else None
     if found:
         return _image_not_found(found.group(1), template)
+    if isinstance(error, DeniedError) and "workspace" in error.message:
+        return WorkspaceDenied(error.message, details=error.details, status=error.status)
     if isinstance(error, UnavailableError) and error.retry_after is None and re.search(r"\bengine\b|\bDocker\b|\bPodman\b", error.message):
         return DockerNotAvailable(error.message, status=error.status)
     return error
