@@ -11,13 +11,36 @@ USER = 65533  # in no passwd file
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, and the suite does not run as root")
 on_each_backend = pytest.mark.usefixtures("backend")
 
+BACKENDS = ["native", "docker", "podman", "runsc"]
+ENGINES = BACKENDS[1:]
+#: How people choose them. Debian's runc has known ways out; gVisor keeps no count of tasks.
+ENVIRONMENT = {
+    "native": {"GLOVEBOX_BACKEND": "native"},
+    "docker": {"GLOVEBOX_BACKEND": "docker", "GLOVEBOX_ALLOW_WEAKER": "runtime"},
+    "podman": {"GLOVEBOX_BACKEND": "docker", "GLOVEBOX_ALLOW_WEAKER": "runtime"},
+    "runsc": {"GLOVEBOX_BACKEND": "docker", "GLOVEBOX_ALLOW_WEAKER": "pids", "GLOVEBOX_RUNTIME": "runsc"},
+}
+
 #: What a backend cannot have, and why. A test that `needs` it is skipped there.
 CANNOT = {
-    "pandas": {"docker": "pandas is not installed in the image of the tests: it is large (tests/base_image.py)"},
+    "data": dict.fromkeys(ENGINES, "pandas, scipy, scikit-learn and yt-dlp are not installed in the common image of the tests: "
+                                   "they are large. test_data_image.py builds one that has them"),
+    "network of the host": {"runsc": "the tests give gVisor no network (--network=none), so what it shares with the host is nothing"},
+    "task limit": {"runsc": "gVisor keeps no count of tasks on the host: the control says weaker, and memory ends a bomb"},
     # This one is a promise: test_annie.py has the proof.
-    "files of root": {"docker": "a container is never root on the host, so what only root can read it cannot; it is uid 1000, or the owner of its workspace"},
+    "files of root": dict.fromkeys(ENGINES, "a container is never root on the host, so it cannot read what only root can; it is "
+                                            "uid 1000, or the owner of its workspace"),
 }
 ORDINARY = 1000
+#: What a write to /usr is answered. gVisor looks at permissions before it looks at the mount.
+READ_ONLY = {**dict.fromkeys(BACKENDS, "Read-only file system"), "runsc": "Permission denied"}
+
+#: Uses the libraries that the reasoning loop promises, and prints "3 1.0 2.0".
+DATA = """
+import numpy, pandas, scipy.linalg, sklearn.linear_model
+model = sklearn.linear_model.LinearRegression().fit([[0], [1]], [0, 1])
+print(pandas.DataFrame({"a": [1, 2]}).a.sum(), round(scipy.linalg.det(numpy.eye(3)), 6), round(model.predict([[2]])[0], 6))
+"""
 
 
 def identity(backend):

@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 import pytest
-from compat_helpers import CANNOT, image_names
+from compat_helpers import BACKENDS, CANNOT, ENVIRONMENT, image_names
 from engine_fixtures import engines  # noqa: F401
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "sdk/python/src"))
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs(what): a row of compat_helpers.CANNOT")
+    config.addinivalue_line("markers", "promise(number, sentence): what the test proves (promises.py)")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,10 +32,8 @@ def private_server(nothing_left_at_the_end, tmp_path_factory):
     patch.undo()
 
 
-@pytest.fixture(scope="session")
-def docker(engines):
-    """A Docker Engine that has the images by all the names that the five programs have for them."""
-    engine = engines.docker
+def with_images(engine):
+    """The engine, with the image of the tests under all the names that the five programs have for theirs."""
     for name in image_names():
         repository, _, tag = name.partition(":")
         status, answer = engine.ask("POST", f"/images/glovebox-python/tag?repo={repository}&tag={tag or 'latest'}")
@@ -42,24 +41,43 @@ def docker(engines):
     return engine
 
 
-@pytest.fixture(scope="session", params=["native", "docker"])
+@pytest.fixture(scope="session")
+def docker(engines):
+    """A Docker Engine that has the images."""
+    return with_images(engines.docker)
+
+
+@pytest.fixture(scope="session")
+def podman(engines):
+    """A Podman service that has the images."""
+    return with_images(engines.podman)
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
 def backend(request, private_server):
-    """Chosen by the environment, as people do it; the private server begins anew with it."""
+    """Chosen by environment variables, as people do it. The next private server has these variables."""
     from glovebox import _private
-    if request.param == "native":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("GLOVEBOX_BACKEND", "native")
-            yield request.param
-        return
-    engine = request.getfixturevalue("docker")
+    name = request.param
+    engine = None if name == "native" else request.getfixturevalue("podman" if name == "podman" else "docker")
+    if name == "runsc" and not request.getfixturevalue("engines").has_runsc:
+        pytest.skip("runsc is not installed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GLOVEBOX_BACKEND", "docker")
-        patch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")  # Debian's runc has known ways out
-        patch.setenv("DOCKER_HOST", engine.host)
+        for variable, value in ENVIRONMENT[name].items():
+            patch.setenv(variable, value)
+        if engine:
+            patch.setenv("DOCKER_HOST", engine.host)
         _private.stop()
-        yield request.param
+        yield name
         _private.stop()
-    assert engine.containers() == [], "containers are left"
+    assert engine is None or engine.containers() == [], "containers are left"
+
+
+@pytest.fixture
+def engine_of_backend(backend, request):
+    """The engine that has the containers of this backend. The native backend has none."""
+    if backend == "native":
+        pytest.skip("the native backend of this host has no containers")
+    return request.getfixturevalue("podman" if backend == "podman" else "docker")
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tool class of a hardened image."""
 import asyncio
+import os
+import subprocess
 import types
 
 import pytest
 
-from compat_helpers import on_each_backend
-from glovebox.compat.agentcore import ExecutePythonTool, ExecutionContext, troubleshoot
+from compat_helpers import READ_ONLY, on_each_backend
+from promises import promise
+from glovebox.compat.agentcore import IMAGE, ExecutePythonTool, ExecutionContext, troubleshoot
 
 pytestmark = on_each_backend
 
@@ -17,6 +20,7 @@ def call(parameters, **options):
     return asyncio.run(ExecutePythonTool(use_docker=True, **options).execute(parameters=parameters, context=WHO))
 
 
+@promise("agentcore-9", "execute(parameters, context) returns a result.")
 def test_it_runs():
     answer = call({"code": "print(6 * 7)"})
     assert answer.success and answer.output == "42\n" and answer.error is None and answer.metadata["verdict"] == "ok"
@@ -28,33 +32,80 @@ def test_only_what_is_printed_is_output():
     assert (answer.success, answer.output, answer.metadata["exit_code"]) == (False, "at exit\n", 2), answer
 
 
-def test_limits_and_place():
+@promise("agentcore-1", "Code is the user sandbox with uid 1000.")
+@promise("agentcore-3", "The file system is read-only except for /tmp/sandbox.")
+def test_limits_and_place(backend):
     code = ("import os, getpass\nprint(os.getuid(), getpass.getuser(), os.getcwd())\nopen('f', 'w').write('x')\nprint(os.path.exists('/tmp/sandbox/f'))\n"
             "s = os.statvfs('/tmp/sandbox'); print(s.f_blocks * s.f_frsize >> 20)\ntry:\n    open('/usr/f', 'w')\nexcept OSError as e:\n    print(e.strerror)")
     answer = call({"code": code})
-    assert answer.output == "1000 sandbox /tmp/sandbox\nTrue\n100\nRead-only file system\n", answer
+    assert answer.output == "1000 sandbox /tmp/sandbox\nTrue\n100\n" + READ_ONLY[backend] + "\n", answer
     assert answer.metadata["controls"]["network"] == "enforced" and answer.metadata["controls"]["memory"] == "enforced"
 
 
+@promise("agentcore-4", "Memory is 512 MB without swap.")
 def test_memory_without_swap():
     answer = call({"code": "x = b'x' * (700 << 20)"})
     assert not answer.success and (answer.metadata["verdict"] == "memory" or "MemoryError" in answer.error), answer
 
 
+@promise("agentcore-2", "There is no network.")
 def test_no_network():
-    assert "unreachable" in call({"code": "import socket; s = socket.socket(); s.settimeout(2); s.connect(('1.1.1.1', 53))"}).error
+    error = call({"code": "import socket; s = socket.socket(); s.settimeout(2); s.connect(('1.1.1.1', 53))"}).error
+    assert "unreachable" in error or "No route" in error, error
 
 
+BURN = """
+import os, time
+if os.fork() == 0:
+    end = time.monotonic() + 2
+    while time.monotonic() < end: pass
+    os._exit(0)
+end = time.monotonic() + 2
+while time.monotonic() < end: pass
+os.wait()
+used = os.times()
+print((used.user + used.system + used.children_user + used.children_system) / 2)
+"""
+
+
+@promise("agentcore-5", "There is one processor.")
+def test_one_processor():
+    """Two processes that never wait get the time of one processor."""
+    answer = call({"code": BURN})
+    assert answer.metadata["controls"]["cpu"] == "enforced" and float(answer.output) < 1.3, answer
+
+
+@promise("agentcore-7", "Code has no capabilities and cannot gain privileges.")
+def test_capabilities_and_privileges():
+    code = ("import ctypes\nprint([l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapBnd'))])\n"
+            "print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))")  # PR_GET_NO_NEW_PRIVS
+    assert call({"code": code}).output == "['0000000000000000', '0000000000000000']\n1\n"
+
+
+@promise("agentcore-12", "The image runs with the documented docker run options.")
+def test_the_image_with_plain_docker(docker):
+    """Without glovebox, by the client of Docker."""
+    done = subprocess.run(["docker", "run", "--rm", "--memory=512m", "--cpus=1", "--network=none", "--read-only", "--tmpfs", "/tmp/sandbox:rw,size=100m,mode=1777",
+                           "--security-opt=no-new-privileges", "--cap-drop=ALL", "--user=sandbox", IMAGE, "python3", "-c",
+                           "import os; open('/tmp/sandbox/f', 'w'); print('Secure execution', os.getuid())"],
+                          capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, env={**os.environ, "DOCKER_HOST": docker.host})
+    assert (done.stdout, done.returncode) == ("Secure execution 1000\n", 0), done.stderr
+
+
+@promise("agentcore-6", "/tmp/sandbox has 100 MB.")
 def test_the_disk_is_limited():
     answer = call({"code": "with open('big', 'wb') as f:\n    for _ in range(200):\n        f.write(b'x' * (1 << 20))"})
     assert not answer.success and ("No space left" in answer.error or answer.metadata["verdict"] == "disk"), answer
 
 
+@promise("agentcore-10", "The timeout is 30 s by default and 300 s at most.")
 def test_timeouts():
     answer = call({"code": "while True: pass", "timeout": 1})
     assert not answer.success and answer.metadata["verdict"] == "timeout"
 
 
+@promise("agentcore-10", "The timeout is 30 s by default and 300 s at most.")
+@promise("agentcore-13", "Wrong arguments are results, never exceptions.")
 @pytest.mark.parametrize("parameters, said", [(None, "mapping"), ([], "mapping"), ("print(1)", "mapping"), ({1: 2}, "1"), ({"code": 123}, "text"), ({"code": None}, "code"), ({}, "code"), ({"code": ""}, "code"), ({"code": 3}, "code"), ({"code": "1", "timeout": 0}, "timeout"), ({"code": "1", "timeout": 301}, "300"),
                                               ({"code": "1", "timeout": True}, "timeout"), ({"code": "1", "timeout": "5"}, "timeout"), ({"code": "1", "image": "x"}, "image")])
 def test_wrong_parameters_are_results(parameters, said):
@@ -62,6 +113,7 @@ def test_wrong_parameters_are_results(parameters, said):
     assert not answer.success and said in answer.error and answer.metadata["error_type"] == "parameters"
 
 
+@promise("agentcore-13", "Wrong arguments are results, never exceptions.")
 @pytest.mark.parametrize("context", [None, {"user_id": "u", "agent_id": "a"}, ExecutionContext(user_id=7, agent_id="a"), ExecutionContext(user_id="u", agent_id=None)])
 def test_a_wrong_context_is_a_result(context):
     answer = asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, context))
@@ -73,6 +125,7 @@ def test_a_context_of_the_programs_own_class():
     assert asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, context)).output == "1\n"
 
 
+@promise("agentcore-14", "error_type names the cause.")
 def test_the_cause_of_an_error_is_named(monkeypatch, no_engine):
     monkeypatch.setenv("GLOVEBOX_BACKEND", "docker")
     answer = call({"code": "print(1)"})
@@ -98,6 +151,7 @@ def test_calls_share_nothing_and_run_at_the_same_time():
     assert [answer.output for answer in asyncio.run(many())] == [f"{i} False []\n" for i in range(8)]
 
 
+@promise("agentcore-15", "A missing engine, its permissions and AppArmor are explained, with the commands to type.")
 def test_troubleshooting_names_apparmor_when_it_is_off():
     import pathlib
     enabled = pathlib.Path("/sys/module/apparmor/parameters/enabled")

@@ -6,12 +6,15 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from compat_helpers import BINARY, CANNOT, ROOT, identity, needs_root, on_each_backend
-from glovebox import Sandbox
+from isolation import wait_until
+from promises import promise
+from glovebox import Client, Sandbox
 from glovebox.compat import _backend
 from glovebox.compat.annie import IMAGE, REFUSED_STATUS, execute_python
 from glovebox.errors import UsageError
@@ -21,6 +24,7 @@ pytestmark = on_each_backend
 AWS_KEY = "AK" + "IA" + "Z7Q2M4XWPLK5RT3J"
 
 
+@promise("annie-4", "The result has stdout, stderr and returncode.")
 def test_what_it_returns():
     assert execute_python("import sys; print(6 * 7); print('warned', file=sys.stderr)") == {"stdout": "42\n", "stderr": "warned\n", "returncode": 0}
 
@@ -32,6 +36,7 @@ def test_statuses(code, status, said):
     assert answer["returncode"] == status and said in answer["stderr"], answer
 
 
+@promise("annie-20", "A program ends as in CPython: sys.exit(), threads and atexit functions.")
 @pytest.mark.parametrize("code", [
     "import sys; sys.exit('a message')", "import sys; sys.exit(2)", "import sys; sys.exit('2')", "import sys; sys.exit(300)", "import sys; sys.exit((1, 2))",
     "raise SystemExit", "import atexit; atexit.register(print, 'at exit'); print('first')", "f = open('/tmp/f', 'w'); f.write('x' * 9); print(7)",
@@ -49,16 +54,40 @@ def test_a_thread_that_does_not_end_is_stopped():
     assert (answer["stdout"], answer["returncode"]) == ("first\n", 124) and "time limit" in answer["stderr"], answer
 
 
+@promise("annie-5", "A plot of matplotlib comes back as image_base64.")
 def test_a_plot_comes_as_a_picture():
     answer = execute_python("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
     assert base64.b64decode(answer["image_base64"]).startswith(b"\x89PNG\r\n"), answer
 
 
+@promise("annie-6", "Code can use numpy, matplotlib, yt-dlp and subprocess.")
 def test_numpy_and_subprocess_work():
     answer = execute_python("import numpy, subprocess\nprint(int(numpy.arange(4).sum()), subprocess.run(['echo', 'sub'], capture_output=True, text=True).stdout)")
     assert answer["stdout"] == "6 sub\n\n", answer
 
 
+@promise("annie-6", "Code can use numpy, matplotlib, yt-dlp and subprocess.")
+@pytest.mark.needs("data")
+def test_a_video_downloader_is_there():
+    code = "import subprocess, sys, yt_dlp\nprint(subprocess.run([sys.executable, '-m', 'yt_dlp', '--version'], capture_output=True).returncode)"
+    assert execute_python(code)["stdout"] == "0\n"
+
+
+@promise("annie-7", "A run has 30 seconds and 1 GB of memory unless the caller says otherwise.")
+def test_limits_when_the_caller_names_none():
+    """The server says what the session of the run has, while it runs."""
+    before = {session.id for session in Client().sessions()}
+    run = threading.Thread(target=execute_python, args=("import time; time.sleep(4)",))
+    run.start()
+    try:
+        assert wait_until(lambda: {session.id for session in Client().sessions()} - before, 30)
+        policy = next(session.policy for session in Client().sessions() if session.id not in before)
+        assert (policy["limits"]["memory_bytes"], policy["limits"]["timeout_usec"], policy["network"]) == (1 << 30, 30_000_000, "none"), policy
+    finally:
+        run.join()
+
+
+@promise("annie-7", "A run has 30 seconds and 1 GB of memory unless the caller says otherwise.")
 def test_time_and_memory_are_limited():
     began = time.monotonic()
     answer = execute_python("while True: pass", timeout=1)
@@ -67,13 +96,15 @@ def test_time_and_memory_are_limited():
     assert answer["returncode"] != 0, answer
 
 
+@promise("annie-1", "Code cannot read the files of the host, such as .env, credentials and SSH keys.")
+@promise("annie-3", "Code reaches no network and no service of the host unless the caller asks for it.")
 def test_nothing_of_the_host_is_there(tmp_path):
     secret = tmp_path / "notes.txt"
     secret.write_text("host only")
     answer = execute_python(f"import os\nprint(os.path.exists({str(secret)!r}), os.path.exists({str(ROOT)!r}), os.path.exists('/root/.bashrc'))")
     assert answer["stdout"] == "False False False\n", answer
     answer = execute_python("import socket\ns = socket.socket(); s.settimeout(2); s.connect(('1.1.1.1', 53))")
-    assert answer["returncode"] == 1 and "unreachable" in answer["stderr"], answer
+    assert answer["returncode"] == 1 and ("unreachable" in answer["stderr"] or "No route" in answer["stderr"]), answer
 
 
 @pytest.fixture
@@ -89,6 +120,7 @@ def project(tmp_path, backend):
     return place
 
 
+@promise("annie-8", "The project is mounted read-only.")
 def test_the_project_is_there_without_its_credentials(project):
     answer = execute_python("import os\nfor d, _, files in sorted(os.walk('/project')):\n    print(d, sorted(files))\nprint(open('/project/data.csv').read(), end='')", project=project)
     assert answer == {"stdout": "/project ['data.csv']\n/project/src ['main.py']\n/project/src/deep ['ok.txt']\na,b\n", "stderr": "", "returncode": 0}
@@ -140,11 +172,13 @@ def look(project, names):
     return set(listed), set(opened)
 
 
+@promise("annie-10", "Credential files of the project are not there.")
 def test_every_known_form_of_credentials_is_hidden(tmp_path):
     write_all(tmp_path, dict.fromkeys([*CREDENTIALS, *PLAIN], "content"))
     assert look(tmp_path, [*CREDENTIALS, *PLAIN]) == (set(PLAIN), set(PLAIN))
 
 
+@promise("annie-11", "Public certificates are there, and private keys are not.")
 def test_what_is_in_a_pem_file_decides(tmp_path):
     public = {"cacert.pem": CERTIFICATE * 100, "site.crt": CERTIFICATE, "release.asc": "-----BEGIN PGP SIGNATURE-----"}
     private = {"server.pem": CERTIFICATE + KEY, "rsa.pem": KEY.replace("PRIVATE", "RSA PRIVATE"), "both.crt": KEY, "der.pem": b"0\x82\x04\xa3"}
@@ -152,6 +186,7 @@ def test_what_is_in_a_pem_file_decides(tmp_path):
     assert look(tmp_path, [*public, *private]) == (set(public), set(public))
 
 
+@promise("annie-12", "A project with a virtual environment and many files works.")
 def test_a_project_with_a_virtual_environment_and_many_files_beside_env(tmp_path):
     """What a real project has: pip's certificates, and `.env` beside more entries than could be mounted one by one."""
     files = {f"module_{i}.py": "x = 1\n" for i in range(100)}
@@ -160,10 +195,11 @@ def test_a_project_with_a_virtual_environment_and_many_files_beside_env(tmp_path
     assert listed == {*files, ".venv/lib/python3/site-packages/certifi/cacert.pem"}
 
 
-def test_files_that_appear_later_under_a_hidden_name_stay_hidden(tmp_path, backend):
+@promise("annie-13", "Credential files that appear later are not there.")
+def test_files_that_appear_later_under_a_hidden_name_stay_hidden(tmp_path):
     """Also those that replace another one by a rename, as editors save."""
     write_all(tmp_path, {"main.py": "x = 1\n", ".env": "old", "plain.txt": "plain", "site.pem": CERTIFICATE})
-    with Sandbox(**_backend.box(backend, IMAGE, None, None), policy={"mounts": [f"{tmp_path}:/project:hide"], "guard": "off"}) as box:
+    with Sandbox(**_backend.box(None, IMAGE, None, None), policy={"mounts": [f"{tmp_path}:/project:hide"], "guard": "off"}) as box:
         def shown():
             return set(box.run("import os; print(*(os.path.relpath(os.path.join(d, f), '/project') for d, _, names in os.walk('/project') for f in names))").stdout.split())
 
@@ -179,6 +215,7 @@ def test_files_that_appear_later_under_a_hidden_name_stay_hidden(tmp_path, backe
         assert reached.stdout == "not there\n" * 5
 
 
+@promise("annie-2", "A subprocess that prints the .credentials.json of an agent prints nothing.")
 def test_the_attack_of_the_document(tmp_path):
     """`cat` of .credentials.json of the assistant's own agent, below the project."""
     (tmp_path / ".claude").mkdir()
@@ -190,12 +227,14 @@ def test_the_attack_of_the_document(tmp_path):
     assert "host only" not in str(answer) and ("x = 1" in answer["stdout"] or answer["returncode"] == REFUSED_STATUS), answer
 
 
+@promise("annie-9", "Code can read the caller's files in the project, whatever uid it has inside.")
 def test_files_that_only_the_owner_reads(project):
     """Also those of root, on each backend: who runs inside stands for the owner of the project."""
     (project / "src/main.py").chmod(0o600)
     assert execute_python("print(open('/project/src/main.py').read())", project=project)["stdout"] == "print(1)\n\n"
 
 
+@promise("annie-14", "Code that names .env or credential files is refused before it runs.")
 @pytest.mark.parametrize("code", ["open('.env').read()", "print(open('/home/u/.env.local').read())", "from dotenv import load_dotenv", "open('/root/.ssh/id_rsa')",
                                   "open('/etc/shadow')", "import pathlib; pathlib.Path.home() / '.aws' / 'credentials'", "open('/proc/1/environ')"])
 def test_reads_of_credentials_are_refused_before_running(code):
@@ -208,6 +247,7 @@ def test_what_only_looks_alike_is_not_refused(code):
     assert execute_python(code)["returncode"] in (0, 1)
 
 
+@promise("annie-15", "Imports of the four packages for browser automation are refused.")
 @pytest.mark.parametrize("code", ["import selenium", "from playwright.sync_api import sync_playwright", "import os, pyppeteer", "x = 1; import splinter",
                                   "__import__('selenium')", "importlib.import_module('playwright')"])
 def test_browser_automation_is_refused(code):
@@ -220,6 +260,7 @@ def test_the_list_of_imports_is_the_callers():
     assert answer["returncode"] == REFUSED_STATUS and answer["stderr"].startswith("refused: line 2, column 6: ") and answer["stderr"].endswith("[browser-automation]\n"), answer
 
 
+@promise("annie-16", "Secrets are removed from the output.")
 def test_secrets_do_not_come_out(project):
     answer = execute_python(f"print(''.join(['correct', ' horse', ' battery']), '{AWS_KEY[:4]}' + '{AWS_KEY[4:]}', 'abc')", project=project)
     assert answer["stdout"] == "[scrubbed:PASSWORD] [scrubbed:aws-access-key] abc\n", answer
@@ -229,6 +270,7 @@ def test_secrets_do_not_come_out(project):
     assert answer["stdout"] == "[scrubbed:known]\n", answer
 
 
+@promise("annie-16", "Secrets are removed from the output.")
 def test_secrets_that_the_code_is_given_do_not_come_out_either(project):
     """Also in another encoding: the server has them. One of .env that the caller puts into env is one of them."""
     code = "import os; print(os.environ['A'], os.environ['A'].encode().hex(), len(os.environ['B']), os.environ['B'].encode().hex(), os.environ['C'])"
@@ -236,6 +278,7 @@ def test_secrets_that_the_code_is_given_do_not_come_out_either(project):
     assert answer["stdout"] == "[scrubbed:A] [scrubbed:A] 21 [scrubbed:B] plain\n", answer
 
 
+@promise("annie-17", "Secrets in the code and in standard input are found, too.")
 def test_secrets_do_not_come_in(project):
     assert "a secret of this project" in execute_python("x = 'correct horse battery'", project=project)["stderr"]
     assert "[secret-in-code]" in execute_python(f"key = '{AWS_KEY}'")["stderr"]
@@ -245,12 +288,14 @@ def test_secrets_do_not_come_in(project):
     assert answer["returncode"] == REFUSED_STATUS and "[secret-in-stdin]" in answer["stderr"], answer
 
 
+@promise("annie-18", "Standard input is connected.")
 def test_stdin_is_connected():
     assert execute_python("print(input() + input())", stdin="a\nb\n")["stdout"] == "ab\n"
     answer = execute_python("input()")
     assert answer["returncode"] == 1 and "EOFError" in answer["stderr"]
 
 
+@promise("annie-19", "Nothing hangs without a terminal.")
 def test_without_a_terminal_and_with_a_silent_pipe_nothing_hangs():
     code = "from glovebox.compat.annie import execute_python; print(execute_python('print(1)')['stdout'])"
     reader, writer = os.pipe()
@@ -273,6 +318,8 @@ def test_some_of_the_network_can_be_asked_for():
         execute_python("1", network="host", allow=["api.example.com"])
 
 
+@promise("annie-3", "Code reaches no network and no service of the host unless the caller asks for it.")
+@pytest.mark.needs("network of the host")
 def test_the_hosts_network_can_be_asked_for():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         code = f"import socket; socket.create_connection(('127.0.0.1', {listener.getsockname()[1]}), 5); print('reached')"

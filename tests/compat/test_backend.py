@@ -10,7 +10,9 @@ import sys
 import pytest
 
 from compat_helpers import ORDINARY, ROOT, USER, needs_root
+from promises import promise
 from isolation import wait_until
+from server import Server
 from glovebox import Client, NotFoundError, Sandbox, UnenforceableError, UsageError
 from glovebox.compat import BackendError, DockerNotAvailable, ImageNotFound
 from glovebox import _private
@@ -98,6 +100,8 @@ def test_the_environment_switches(monkeypatch, no_engine):
 
 # ---- no engine ----
 
+@promise("ironclaw-5", "An engine that cannot be reached is a clear error.")
+@promise("dolphin-16", "Without an engine there is a RuntimeError that says Docker is not available.")
 @each
 def test_an_engine_that_is_not_running(call, no_engine, tmp_path):
     with pytest.raises(DockerNotAvailable, match="no engine listens") as told:
@@ -145,6 +149,7 @@ def test_something_that_is_no_engine(no_engine, monkeypatch):
 
 # ---- an engine that is not for everybody ----
 
+@promise("ironclaw-5", "An engine that cannot be reached is a clear error.")
 @needs_root
 def test_no_permission_on_the_socket(docker):
     """Of the real engine, as somebody who is in no group."""
@@ -156,6 +161,7 @@ def test_no_permission_on_the_socket(docker):
 
 # ---- images ----
 
+@promise("dolphin-17", "Without the image there is a RuntimeError that names it and the command that builds it.")
 @each
 def test_an_image_that_is_not_there(call, engine, tmp_path):
     name = "127.0.0.1:9/nosuch-sandbox:1"  # where no registry is: nobody outside of this machine is asked
@@ -188,6 +194,7 @@ def registry(tmp_path):
         process.wait(30)
 
 
+@promise("ironclaw-2", "The base image is pulled when the engine does not have it.")
 def test_an_image_is_pulled(docker, registry, tmp_path, monkeypatch):
     """"Pulls a base image, starts a persistent container." The same content comes from a registry by the name that was asked for."""
     monkeypatch.setenv("GLOVEBOX_BACKEND", "docker")
@@ -219,6 +226,7 @@ def test_an_image_is_pulled(docker, registry, tmp_path, monkeypatch):
         docker.ask("DELETE", f"/images/{name}")
 
 
+@promise("ironclaw-2", "The base image is pulled when the engine does not have it.")
 def test_names_of_our_own_images_are_never_pulled(docker, monkeypatch, tmp_path):
     """In a registry they would be somebody else's."""
     monkeypatch.setenv("DOCKER_HOST", docker.host)
@@ -232,6 +240,7 @@ def test_names_of_our_own_images_are_never_pulled(docker, monkeypatch, tmp_path)
         assert steps == []
 
 
+@promise("dolphin-17", "Without the image there is a RuntimeError that names it and the command that builds it.")
 def test_the_command_that_builds_it():
     def hint(*of):
         return _backend._image_not_found(*of).hint.removeprefix("build it: ")
@@ -321,6 +330,7 @@ def test_the_policy_file_chooses(engine, tmp_path):
         policy.SandboxExecutor(tmp_path / "sandbox.yaml").execute("print(1)")
 
 
+@promise("agentcore-11", "use_docker=True runs code in the image.")
 def test_use_docker_means_it(engine, monkeypatch):
     async def backend_of(**options):
         return (await ExecutePythonTool(**options).execute({"code": "print(1)"}, WHO)).metadata["backend"]
@@ -331,7 +341,36 @@ def test_use_docker_means_it(engine, monkeypatch):
     assert asyncio.run(backend_of(use_docker=True)) == "native"
 
 
+@promise("agentcore-15", "A missing engine, its permissions and AppArmor are explained, with the commands to type.")
 def test_the_tool_tells_instead_of_raising(no_engine):
     answer = asyncio.run(ExecutePythonTool(backend="docker").execute({"code": "print(1)"}, WHO))
     assert not answer.success and "no engine listens" in answer.error
     assert any("AppArmor" in line or "apparmor" in line for line in answer.metadata["troubleshooting"]) or len(answer.metadata["troubleshooting"]) == 1
+
+
+# ---- a server that root started ----
+
+@needs_root
+@pytest.mark.parametrize("made", ["by the caller", "for the server", "open to all"])
+def test_a_workspace_at_a_server_that_root_started(tmp_path, monkeypatch, made):
+    """It works, or the error is a PermissionError that names the directory, the user, and what to do."""
+    tmp_path.chmod(0o755)
+    monkeypatch.delenv("GLOVEBOX_BACKEND", raising=False)
+    with Server() as server:
+        monkeypatch.setenv("GLOVEBOX_SERVER", f"unix:{server.socket}")
+        user, place = os.stat(server.state).st_uid, tmp_path / "workspace"
+        place.mkdir(mode=0o700)
+        if made == "for the server":
+            os.chown(place, user, user)
+            with ironclaw.SandboxManager(place) as manager:
+                assert manager.get_or_create_container().run("open('made', 'w').write('x')").ok
+            assert (place / "made").stat().st_uid == user
+            return
+        place.chmod(0o700 if made == "by the caller" else 0o777)
+        for use in (lambda: ironclaw.SandboxManager(place).get_or_create_container(),
+                    lambda: dolphin.DockerSandboxExecutor("workspace", str(tmp_path)).execute_code("1")):
+            with pytest.raises(PermissionError) as caught:
+                use()
+            assert caught.value.code == "denied" and caught.value.status == 403, caught.value
+            assert f"runs as user {user}: chown the directory" in str(caught.value) and str(place) in str(caught.value)
+        assert list(place.iterdir()) == []

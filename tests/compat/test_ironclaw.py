@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent on Open Interpreter: a box that is kept, and its languages in it."""
-import contextlib
-import io
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -10,10 +9,11 @@ import time
 
 import pytest
 
-from compat_helpers import BINARY, ROOT, identity, on_each_backend
+from compat_helpers import BINARY, ENVIRONMENT, ROOT, identity, on_each_backend
+from promises import promise
 from isolation import wait_until
 from server import Server
-from glovebox import _private
+from glovebox import Client
 from glovebox.compat import ironclaw
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
 from glovebox.errors import NotFoundError, PolicyError, UsageError
@@ -45,22 +45,54 @@ def test_hosts_by_rules(tmp_path):
         assert [rule["host"] for rule in others.get_or_create_container().network().rules] == ["api.example.com"]
 
 
+@promise("ironclaw-3", "The container is started once and kept.")
 def test_the_box_is_kept(manager):
     box = manager.get_or_create_container()
     box.run("x = 1")
     assert manager.get_or_create_container() is box and box.run("x").text == "1"
 
 
-def test_the_lines_of_the_document(monkeypatch, tmp_path):
-    """`python3 -c "from ... import SandboxManager; sm = SandboxManager(); c = sm.get_or_create_container(); print(c.status); sm.stop_container()"`, unchanged."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    code = "sm = SandboxManager(); c = sm.get_or_create_container(); print(c.status); sm.stop_container()"
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(code, {"SandboxManager": SandboxManager})
-    assert out.getvalue() == "running\n"
+@promise("ironclaw-1", "The line that verifies the manager prints a status and removes the container.")
+def test_the_lines_of_the_document(tmp_path):
+    """With a module of that name that imports the stand-in, which is all that a program has to change."""
+    (tmp_path / "src/sandbox").mkdir(parents=True)
+    (tmp_path / "src/sandbox/manager.py").write_text("from glovebox.compat.ironclaw import SandboxManager\n")
+    line = ("from src.sandbox.manager import SandboxManager; sm = SandboxManager(); c = sm.get_or_create_container(); print(c.status); "
+            "sm.stop_container()")
+    before = {session.id for session in Client().sessions()}
+    done = subprocess.run([sys.executable, "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY), "HOME": str(tmp_path)})
+    assert (done.stdout, done.returncode) == ("running\n", 0), done.stderr
+    assert {session.id for session in Client().sessions()} <= before
 
 
+@promise("ironclaw-9", 'DockerPython prints 2 for print(1+1), and DockerShell prints hello for echo "hello".')
+def test_the_tests_of_the_document(languages):
+    python, shell = languages
+    assert text_of(shell.run('echo "hello"')) == "hello\n" and text_of(python.run("print(1+1)")) == "2\n"
+
+
+@promise("ironclaw-12", "The image has curl, git, ps and /workspace.")
+def test_the_tools_of_the_image(manager):
+    c = manager.get_or_create_container()
+    for tool in ("curl", "git", "ps"):
+        exit_code, output = c.exec_run([tool, "--version"])
+        assert exit_code == 0 and output, tool
+    assert c.exec_run(["touch", "/workspace/file"]).exit_code == 0 and (manager.workspace / "file").exists()
+
+
+@promise("ironclaw-13", "Files of the host cannot be reached unless they are mounted.")
+def test_files_of_the_host_are_not_there(manager, tmp_path):
+    (tmp_path / "notes.txt").write_text("host only")
+    c = manager.get_or_create_container()
+    for name in (tmp_path / "notes.txt", ROOT / "README.md", manager.workspace):
+        assert c.exec_run(["test", "-e", str(name)]).exit_code == 1, name
+    shown = c.exec_run(["cat", "/etc/passwd"]).output.decode()
+    assert "sandbox" in shown and shown != pathlib.Path("/etc/passwd").read_text()
+
+
+@promise("ironclaw-7", "The container has status, id, name, exec_run(), stop(), remove() and reload().")
+@promise("ironclaw-8", "exec_run() streams, and takes workdir and environment.")
 def test_it_is_used_as_a_container(manager):
     c = manager.get_or_create_container()
     assert c.status == "running" and len(c.id) == 32 and c.name.startswith("ironclaw-") and c.short_id == c.id[:12]
@@ -80,6 +112,7 @@ def test_it_is_used_as_a_container(manager):
     c.reload()
 
 
+@promise("ironclaw-8", "exec_run() streams, and takes workdir and environment.")
 def test_a_stream_of_a_command(manager):
     c = manager.get_or_create_container()
     exit_code, output = c.exec_run(["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"], stream=True)
@@ -95,6 +128,8 @@ def test_what_a_box_does_not_give_is_refused(manager, wrong):
         manager.get_or_create_container().exec_run("true", **wrong)
 
 
+@promise("ironclaw-4", "stop_container() removes the container; files in /workspace stay on the host.")
+@promise("ironclaw-7", "The container has status, id, name, exec_run(), stop(), remove() and reload().")
 def test_a_container_that_is_stopped_and_removed(manager):
     c = manager.get_or_create_container()
     c.exec_run(["touch", "/workspace/kept"])
@@ -120,6 +155,7 @@ def test_a_new_one_when_it_has_died(manager):
     assert second.id != first.id and second.run("1 + 1").text == "2"
 
 
+@promise("ironclaw-16", "The limit of the workspace is generous, stated, and can be chosen.")
 def test_the_workspace_has_a_limit_that_is_stated(tmp_path):
     for disk, limit in ((None, 10 << 30), ("20m", 20 << 20)):
         with SandboxManager(tmp_path / "workspace", **({"disk": disk} if disk else {})) as some:
@@ -133,10 +169,8 @@ def test_it_is_kept_for_long(manager):
     assert (info.idle_timeout, info.max_lifetime) == (24 * 3600, 7 * 24 * 3600)
 
 
-def test_a_new_one_when_its_container_has_died(backend, manager, request):
-    if backend != "docker":
-        pytest.skip("the native backend of this host has no containers")
-    engine = request.getfixturevalue("docker")
+def test_a_new_one_when_its_container_has_died(engine_of_backend, manager):
+    engine = engine_of_backend
     first = manager.get_or_create_container()
     first.run("kept = 1; open('/workspace/kept.txt', 'w').write('x')")
     assert wait_until(lambda: len(engine.containers()) == 1), engine.containers()  # that of the test before may still be on its way out
@@ -146,11 +180,12 @@ def test_a_new_one_when_its_container_has_died(backend, manager, request):
     assert second.id != first.id and second.run("print(open('/workspace/kept.txt').read(), 'kept' in globals())").stdout == "x False\n"
 
 
+@promise("ironclaw-3", "The container is started once and kept.")
 def test_it_outlives_who_made_it(backend, tmp_path):
     """With a server that goes on, which here allows less time than we would like."""
     code = ("from glovebox.compat.ironclaw import SandboxManager\n"
             "box = SandboxManager.default().get_or_create_container()\nn = box.run('n = globals().get(\"n\", 0) + 1; n').text\nprint(n, box.id, box.info().idle_timeout)")
-    environ = {name: os.environ[name] for name in ("GLOVEBOX_BACKEND", "GLOVEBOX_ALLOW_WEAKER", "DOCKER_HOST") if name in os.environ}
+    environ = {name: os.environ[name] for name in (*ENVIRONMENT["runsc"], "DOCKER_HOST") if name in os.environ}
     with Server(private=True, environ=environ, backends=["native", "docker"], images=["*"], idle_timeout_max="1h") as server:
         told = []
         for _ in range(2):
@@ -161,6 +196,7 @@ def test_it_outlives_who_made_it(backend, tmp_path):
         assert [line[0] for line in told] == ["1", "2"] and told[0][1:] == told[1][1:] and told[0][2] == "600.0", told
 
 
+@promise("ironclaw-4", "stop_container() removes the container; files in /workspace stay on the host.")
 def test_stop_cleans_up_and_files_stay(manager):
     box = manager.get_or_create_container()
     box.run("open('/workspace/kept.txt', 'w').write('x')")
@@ -170,6 +206,7 @@ def test_stop_cleans_up_and_files_stay(manager):
     assert all(session.id != box.id for session in box.client.sessions())
 
 
+@promise("ironclaw-6", "Code is not root, and the files that it makes belong to the caller.")
 def test_files_belong_to_the_caller(manager, backend):
     manager.get_or_create_container().run("touch /workspace/mine", language="bash")
     assert (manager.workspace / "mine").stat().st_uid == identity(backend)
@@ -181,6 +218,7 @@ def test_a_workspace_that_cannot_be(tmp_path):
         SandboxManager(tmp_path / "file" / "x").get_or_create_container()
 
 
+@promise("ironclaw-10", "Both languages run in the container of the manager.")
 def test_python_streams_and_keeps_state(languages):
     python, _ = languages
     assert text_of(python.run("x = 20\nprint('one')\nprint('two')")) == "one\ntwo\n"
@@ -190,6 +228,7 @@ def test_python_streams_and_keeps_state(languages):
     assert pictures and pictures[0]["format"] == "base64.png"
 
 
+@promise("ironclaw-10", "Both languages run in the container of the manager.")
 def test_shell(languages):
     python, shell = languages
     assert text_of(shell.run("echo out; echo err >&2; cd /tmp; pwd")).replace("err\n", "") == "out\n/tmp\n"
@@ -219,12 +258,14 @@ def test_errors_are_console_output(tmp_path):
     assert "cannot be made" in text_of(broken.run("print(1)"))
 
 
+@promise("ironclaw-14", "The isolation is verified: user, root directory, /etc/shadow, a file in /workspace.")
 def test_verify(manager):
     checks = verify(manager)
     assert [check.held for check in checks] == [True] * 4, checks
     assert not [name for name in os.listdir(manager.workspace) if name.startswith("verify-")]
 
 
+@promise("ironclaw-15", "A command verifies the isolation and exits with 0 when it holds.")
 def test_the_command_proves_it(tmp_path):
     done = subprocess.run([sys.executable, "-m", "glovebox.compat.ironclaw"], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
                           env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY), "IRONCLAW_WORKSPACE": str(tmp_path / "w")})
@@ -235,23 +276,7 @@ def test_the_command_proves_it(tmp_path):
     assert done.returncode == 2 and "no engine listens" in done.stderr
 
 
-def test_the_proof_holds_on_gvisor(backend, tmp_path, monkeypatch, request):
-    if backend != "docker":
-        pytest.skip("the native backend of this host has no runtimes")
-    if "runsc" not in request.getfixturevalue("docker").ask("GET", "/info")[1]["Runtimes"]:
-        pytest.skip("runsc is not installed")
-    monkeypatch.setenv("GLOVEBOX_RUNTIME", "runsc")
-    monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "pids")  # gVisor keeps no count of them
-    _private.stop()  # the next one has these variables
-    try:
-        with SandboxManager(tmp_path / "workspace") as manager:
-            assert all(check.held for check in verify(manager)), verify(manager)
-            assert manager.get_or_create_container().exec_run(["python3", "-c", "print(1+1)"]) == (0, b"2\n")
-            manager.stop_container()
-    finally:
-        _private.stop()
-
-
+@promise("ironclaw-11", "Open Interpreter itself runs code through the two languages.")
 def test_inside_the_real_package(manager):
     """Open Interpreter itself, in a virtual environment of the tests, runs both languages through computer.run()."""
     python = os.environ.get("GLOVEBOX_OPEN_INTERPRETER")

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A code-generating agent with a policy file."""
+import os
+import subprocess
+import sys
+
 import pytest
 
-from compat_helpers import on_each_backend
+from compat_helpers import BINARY, READ_ONLY, ROOT, on_each_backend
+from promises import promise
 from glovebox.compat.policy import ContainerManager, SandboxExecutor
 from glovebox.errors import PolicyError, UnenforceableError, UsageError
 
@@ -29,6 +34,23 @@ trust_levels:
 """
 
 
+@promise("policy-1", "The lines that verify the modules and the file work.")
+def test_the_lines_of_the_document(tmp_path):
+    """With modules of those names that import the stand-ins, and the policy file that glovebox ships."""
+    (tmp_path / "src/sandbox").mkdir(parents=True)
+    (tmp_path / "src/sandbox/container_manager.py").write_text("from glovebox.compat.policy import ContainerManager\n")
+    (tmp_path / "src/sandbox/executor.py").write_text("from glovebox.compat.policy import SandboxExecutor\n")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/sandbox.yaml").write_text((ROOT / "config/sandbox.yaml").read_text())
+    lines = ["from src.sandbox.container_manager import ContainerManager; print('imported')",
+             "from src.sandbox.executor import SandboxExecutor; print(SandboxExecutor('config/sandbox.yaml').execute('print(6 * 7)').output.strip())",
+             "import yaml; print({'cpu_count', 'mem_limit', 'timeout', 'read_only', 'trust_levels'} <= set(yaml.safe_load(open('config/sandbox.yaml'))))"]
+    for line, said in zip(lines, ("imported\n", "42\n", "True\n")):
+        done = subprocess.run([sys.executable, "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python/src"), "GLOVEBOX": str(BINARY)})
+        assert (done.stdout, done.returncode) == (said, 0), done.stderr
+
+
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "sandbox.yaml"
@@ -42,16 +64,20 @@ def manager():
         yield made
 
 
-def test_a_container_is_hardened(manager):
+@promise("policy-2", "A container has no capabilities, no new privileges, no root user and a read-only root.")
+@promise("policy-4", "network_mode none gives no network.")
+def test_a_container_is_hardened(manager, backend):
     box = manager.create_container("glovebox-python", {
         "mem_limit": "128m", "nano_cpus": 500_000_000, "pids_limit": 16, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"], "read_only": True, "user": "1000",
         "network_mode": "none", "environment": {"NAME": "value"}})
-    result = box.run("import os\nprint(os.environ['NAME'], os.getuid())\nprint([l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapBnd', 'NoNewPrivs'))])\n"
+    result = box.run("import ctypes, os\nprint(os.environ['NAME'], os.getuid())\nprint([l.split()[1] for l in open('/proc/self/status') if l.startswith('CapBnd')])\n"
+                     "print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))\n"  # PR_GET_NO_NEW_PRIVS
                      "try:\n    open('/usr/x', 'w')\nexcept OSError as e:\n    print(e.strerror)")
-    assert result.stdout == "value 1000\n['0000000000000000', '1']\nRead-only file system\n", result
+    assert result.stdout == f"value 1000\n['0000000000000000']\n1\n{READ_ONLY[backend]}\n", result
     assert result.raw["limits"]["memory_bytes"] == 128 << 20 and result.raw["limits"]["cpu_milli"] == 500 and result.raw["limits"]["pids"] == 16
 
 
+@promise("policy-2", "A container has no capabilities, no new privileges, no root user and a read-only root.")
 @pytest.mark.parametrize("key, value", [("privileged", True), ("cap_add", ["SYS_ADMIN"]), ("cap_drop", []), ("read_only", False), ("user", "root"), ("user", "0:0"),
                                         ("security_opt", ["seccomp=unconfined"]), ("volumes", ["/:/host"]), ("devices", ["/dev/kvm"])])
 def test_what_would_weaken_it_is_refused(manager, key, value):
@@ -71,6 +97,7 @@ for url in {urls}:
 ELSEWHERE = TRY.format(urls=["https://example.com"])
 
 
+@promise("policy-5", "A whitelist reaches the hosts of dependencies, and only to read.")
 def test_the_whitelist_is_where_dependencies_come_from(manager):
     """Nothing is dialled here: what is refused is refused before its name is looked up."""
     box = manager.create_container(runtime_configs={"network_mode": "whitelist"})
@@ -86,6 +113,7 @@ def test_the_whitelist_is_where_dependencies_come_from(manager):
         manager.create_container(runtime_configs={"network_mode": "host", "network_allow": ["api.example.com"]})
 
 
+@promise("policy-5", "A whitelist reaches the hosts of dependencies, and only to read.")
 def test_the_whitelist_of_a_file(config):
     """"Network access is restricted to dependency fetching only." (tests/e2e/test_network_tools.py has pip, and uploads that are refused.)"""
     config.write_text(CONFIG.replace("network_mode: none", "network_mode: whitelist"))
@@ -114,6 +142,7 @@ def test_values_of_headers_are_not_left_out_in_silence(config):
         SandboxExecutor(config).execute("1")
 
 
+@promise("policy-3", "create_container(image, runtime_configs) takes the keys of docker-py.")
 def test_harmless_keys_of_docker_py(manager):
     box = manager.create_container("glovebox-python", {
         "detach": True, "command": "tail -f /dev/null", "name": "worker-1", "labels": {"team": "a"}, "environment": ["A=1", "B=x=y"], "working_dir": "/tmp/work",
@@ -134,6 +163,7 @@ def test_keys_that_cannot_be_honoured_are_refused(manager, config, said):
     assert manager.cleanup() == 0
 
 
+@promise("policy-6", "Containers can be removed one by one and all together.")
 def test_cleaning_up(manager):
     boxes = [manager.create_container() for _ in range(3)]
     assert manager.remove_container(boxes[0]) and not manager.remove_container(boxes[0])
@@ -150,6 +180,8 @@ def test_one_that_died_is_not_removed(manager):
     assert not manager.remove_container(box) and not manager.remove_container(closed.id) and manager.cleanup() == 0
 
 
+@promise("policy-7", "Limits come from config/sandbox.yaml, by trust level: 2 processors, 1 GB and 120 s when trusted.")
+@promise("policy-11", "The result has security metadata.")
 @pytest.mark.parametrize("trust, memory, cpus, timeout", [("untrusted", 64 << 20, 1000, 5), (None, 256 << 20, 1000, 20), ("trusted", 1 << 30, 2000, 120)])
 def test_limits_by_trust_level(config, trust, memory, cpus, timeout):
     outcome = SandboxExecutor(config).execute("print(6 * 7)", trust)
@@ -160,6 +192,7 @@ def test_limits_by_trust_level(config, trust, memory, cpus, timeout):
     assert outcome.security["network"] == "none" and outcome.security["read_only"] is True
 
 
+@promise("policy-9", "Usage is monitored while code runs: processor, memory, tasks, disk and network.")
 def test_usage_is_seen_while_it_runs(config):
     seen = []
     outcome = SandboxExecutor(config).execute("import time\nx = bytearray(60 << 20)\nfor i in range(60 << 20 >> 12):\n    x[i << 12] = 1\ntime.sleep(2)", on_usage=seen.append)
@@ -170,10 +203,12 @@ def test_usage_is_seen_while_it_runs(config):
     assert any(sample.pids > 0 for sample in seen), seen  # none before the interpreter is up, and none after its end
 
 
+@promise("policy-9", "Usage is monitored while code runs: processor, memory, tasks, disk and network.")
 def test_processor_percent_and_network_of_samples(config):
     config.write_text(CONFIG.replace("network_mode: none", "network_mode: whitelist"))
     outcome = SandboxExecutor(config).execute(ELSEWHERE + "import time\nend = time.monotonic() + 1.2\nwhile time.monotonic() < end: pass")
-    assert max(sample.cpu_percent for sample in outcome.samples) > 30, [sample.cpu_percent for sample in outcome.samples]
+    used = [sample.cpu_percent for sample in outcome.samples]
+    assert max(used) > 5, used  # a box that waits has less than 1; on a busy host a loop has much less than 100
     assert outcome.samples[-1].network_requests == outcome.samples[-1].network_denied == 1, outcome.samples[-1]
 
 
@@ -182,6 +217,7 @@ def test_a_short_run_has_a_sample(config):
     assert outcome.samples and outcome.samples[-1].cpu_percent is not None
 
 
+@promise("policy-10", "A callback that raises is reported once, and monitoring continues.")
 def test_a_callback_that_raises_is_reported_once(config, caplog):
     calls = []
 
@@ -194,8 +230,19 @@ def test_a_callback_that_raises_is_reported_once(config, caplog):
         "on_usage raised KeyError('of the callback'): the run goes on, and so do the samples"]
 
 
+FORKS = """
+import os
+try:
+    for i in range(200):
+        if os.fork() == 0: os.read(os.pipe()[0], 1)
+finally:
+    raise SystemExit(1)
+"""
+
+
+@promise("policy-8", "Limits of processor, memory, time and tasks are enforced, and the result names the one that was hit.")
 @pytest.mark.parametrize("code, violation", [("while True: pass", "timeout"), ("x = b'x' * (1 << 30)", "memory"),
-                                             ("import os\ntry:\n    for i in range(200):\n        if os.fork() == 0: os.read(os.pipe()[0], 1)\nfinally:\n    raise SystemExit(1)", "pids")])
+                                             pytest.param(FORKS, "pids", marks=pytest.mark.needs("task limit"))])
 def test_violations_are_told(config, code, violation):
     outcome = SandboxExecutor(config).execute(code, "untrusted", timeout=3 if violation == "timeout" else None)
     assert not outcome.success and (outcome.violation == violation or (violation == "memory" and "MemoryError" in outcome.error)), outcome
@@ -216,6 +263,7 @@ def test_a_wrong_file_is_told_with_its_place(tmp_path):
         SandboxExecutor().execute("print(1)", "nosuch")
 
 
+@promise("policy-12", "Containers are removed after each run.")
 def test_nothing_is_left(config):
     from glovebox import Client
     before = {session.id for session in Client().sessions()}
