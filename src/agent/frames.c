@@ -146,7 +146,7 @@ static bool has_payload(uint16_t type)
 
 static bool is_known(uint16_t type)
 {
-        return (type >= WIRE_PLAN && type <= WIRE_LOOK) || (type >= WIRE_DATA && type <= WIRE_SHUT);
+        return (type >= WIRE_PLAN && type <= WIRE_CLEAR) || (type >= WIRE_DATA && type <= WIRE_SHUT);
 }
 
 int programs_take(const struct wire_frame *f, const char *payload)
@@ -155,6 +155,10 @@ int programs_take(const struct wire_frame *f, const char *payload)
                 return -EPROTO;
         if (f->type == WIRE_LOOK) {
                 program_look(f->value);
+                return 0;
+        }
+        if (f->type == WIRE_CLEAR) {
+                programs_clear();
                 return 0;
         }
         struct program *p = program_by_number(f->program);

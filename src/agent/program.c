@@ -25,9 +25,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SUPERVISOR_SLACK_USEC 500000ULL /* above KILL_WAIT_USEC, for a supervisor to report */
+#define CLEAR_WAIT_USEC 200000ULL       /* for what is killed while its program goes on */
+#define CLEAR_PAUSE_NSEC 1000000L
 #define STRAYS_LOOK_USEC 5000ULL        /* between two looks at strays */
 
 static struct program programs[WIRE_PROGRAMS_MAX + 1]; /* by number */
@@ -315,6 +318,42 @@ int programs_tick(void)
         if (strays_usec > 0)
                 next = now + STRAYS_LOOK_USEC;
         return next == 0 ? -1 : (int)((next - now) / 1000 + 1);
+}
+
+/* What programs have left running: how many are alive. */
+static size_t look_at_left(void)
+{
+        static const pid_t none[] = {0};
+        size_t left = 0;
+
+        if (tree_read(&tree) < 0)
+                tree.n = 0;
+        tree_mark(&tree, getpid(), none);
+        for (size_t i = 0; i < tree.n; i++) {
+                struct task *task = &tree.tasks[i];
+                task->below = task->below == 1 && !find_process(task->pid);
+                left += task->below == 1 && task_is_alive(task);
+        }
+        return left;
+}
+
+void programs_clear(void)
+{
+        const struct timespec pause = {.tv_nsec = CLEAR_PAUSE_NSEC};
+        uint64_t deadline = monotonic_usec() + CLEAR_WAIT_USEC;
+        size_t left, moving, most = 0;
+
+        while ((left = look_at_left()) > 0 && monotonic_usec() < deadline) {
+                most = MAX(most, left);
+                (void)tree_signal(&tree, SIGSTOP, &moving);
+                if (moving > 0)
+                        continue; /* some may have forked meanwhile */
+                (void)tree_signal(&tree, SIGKILL, NULL);
+                (void)nanosleep(&pause, NULL);
+        }
+        if (left > 0)
+                (void)tree_signal(&tree, SIGKILL, NULL);
+        program_say(WIRE_CLEARED, NULL, (uint32_t)most, NULL, 0);
 }
 
 void program_stop(struct program *p)

@@ -101,6 +101,8 @@ void program_go_on(struct program *p);
 void program_release(struct program *p);
 /* Sends what is used now, as an answer to the host's question. */
 void program_look(uint32_t value);
+/* Kills what programs have left running, and says how many there were. */
+void programs_clear(void);
 
 /* ---- its start (start.c) ---- */
 

@@ -32,9 +32,14 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STOP_ROUNDS_MAX 6  /* looks at what is not stopped yet before all of it is killed anyway */
+/* Looks at what the leader has left running: so often, until it has not become more for so long, and so long in all. */
+#define LEFT_LOOK_NSEC 1000000L
+#define LEFT_QUIET_USEC 20000ULL
+#define LEFT_WAIT_USEC 1000000ULL
 #define KILL_PAUSE_NSEC 2000000L /* between two looks at what was killed, when nobody dies */
 
 static struct tree tree;
@@ -217,9 +222,31 @@ static bool take_status(struct supervisor *s)
         return true;
 }
 
+/* The leader has ended. What it has left running is given time while it becomes more: a bomb whose first process ends at once has done nothing yet. The most
+ * that were seen. */
+static uint32_t watch_left(const struct supervisor *s)
+{
+        const struct timespec pause = {.tv_nsec = LEFT_LOOK_NSEC};
+        uint64_t began = monotonic_usec(), grown = began;
+        size_t left, most = 0;
+
+        while ((left = look(s)) > 0) {
+                uint64_t now = monotonic_usec();
+                grown = left > most ? now : grown;
+                most = MAX(most, left);
+                if (now - grown >= LEFT_QUIET_USEC || now - began >= LEFT_WAIT_USEC)
+                        break;
+                reap(s);
+                (void)nanosleep(&pause, NULL);
+        }
+        return (uint32_t)most;
+}
+
 static _noreturn_ void finish(struct supervisor *s)
 {
-        bool by_itself = s->ended_usec > 0, clean = end_tree(s);
+        bool by_itself = s->ended_usec > 0;
+        uint32_t left = by_itself ? watch_left(s) : 0;
+        bool clean = (by_itself && left == 0) || end_tree(s);
         struct report r = {.kind = REPORT_ENDED};
 
         if (s->ended_usec == 0)
@@ -233,6 +260,7 @@ static _noreturn_ void finish(struct supervisor *s)
                 .compiling = s->compiling,
                 .unkillable = !clean,
                 .by_itself = by_itself,
+                .tasks_left = left,
                 .wall_usec = s->ended_usec - s->began_usec,
         };
         /* The compiled program was not executed: this is the end of the process that was to execute it. */

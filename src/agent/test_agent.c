@@ -28,6 +28,16 @@ static bool is_gone(pid_t pid)
         return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
+/* It may be waited for by its parent. */
+static bool is_dead(pid_t pid)
+{
+        char path[32], text[256] = "";
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd < 0 || read(fd, text, sizeof(text) - 1) <= 0 || strstr(text, ") Z ") || strstr(text, ") X ");
+}
+
 static void assert_ending(const struct wire_end *end, enum ending_kind kind, uint32_t value)
 {
         assert_int_equal(end->ending.kind, kind);
@@ -221,6 +231,42 @@ static void test_signal_and_stop(void **state)
         put(a, WIRE_LOOK, 0, 0, 12, NULL, 0);
         assert_int_equal(next(a), WIRE_USAGE);
         assert_int_equal(a->frame.value, 12);
+}
+
+/* What a program has left running when it ends is counted: the most that there were in the moment that they get. */
+static void test_left_running(void **state)
+{
+        struct peer *a = *state;
+
+        start(a, 1, (struct order){.run = "sleep 1000 & sleep 1000 & (sleep 0.005; sleep 1000 & sleep 1000 & sleep 1000) & exit 0"});
+        struct wire_end end = await_end(a, 1);
+        assert_ending(&end, ENDING_EXIT, 0);
+        assert_in_range(end.tasks_left, 3, 6);
+        start(a, 1, (struct order){.run = "sleep 0 & wait; exit 0"});
+        assert_int_equal(await_end(a, 1).tasks_left, 0);
+}
+
+/* All that programs have started is killed, also what is stopped or in a session of its own. They themselves go on. */
+static void test_clear(void **state)
+{
+        struct peer *a = *state;
+        int pids[3];
+
+        put(a, WIRE_CLEAR, 0, 0, 0, NULL, 0);
+        assert_int_equal(next(a), WIRE_CLEARED);
+        assert_int_equal(a->frame.value, 0);
+        start(a, 1, (struct order){.run = "(setsid sh -c 'echo $$; exec sleep 1000' &); sleep 1000 & echo $!; sh -c 'echo $$; kill -STOP $$' & read line; echo $line",
+                                   .flags = WIRE_PLAN_STDIN});
+        while (sscanf(a->text[WIRE_STDOUT], "%d %d %d\n", &pids[0], &pids[1], &pids[2]) < 3)
+                next(a);
+        put(a, WIRE_CLEAR, 0, 0, 0, NULL, 0);
+        await(a, WIRE_CLEARED, 0);
+        assert_int_equal(a->frame.value, 3);
+        for (int i = 0; i < 3; i++)
+                assert_true(is_dead(pids[i]));
+        put(a, WIRE_DATA, 1, WIRE_STDIN, 0, "on\n", 3);
+        assert_end(a, 1, ENDING_EXIT, 0);
+        assert_non_null(strstr(a->text[WIRE_STDOUT], "on\n"));
 }
 
 /* 68, 94: the code is the supervisor's user; here we do to that what the code may do where there is no Landlock. */
@@ -469,7 +515,7 @@ int main(void)
 {
         signal(SIGPIPE, SIG_IGN);
         const struct CMUnitTest tests[] = {
-                TEST(test_hello), TEST(test_once), TEST(test_code_and_compiler), TEST(test_failures), TEST(test_orphans_die), TEST(test_a_chain_of_forks_dies), TEST(test_stopped_at_once),
+                TEST(test_hello), TEST(test_once), TEST(test_code_and_compiler), TEST(test_failures), TEST(test_orphans_die), TEST(test_left_running), TEST(test_clear), TEST(test_a_chain_of_forks_dies), TEST(test_stopped_at_once),
                 TEST(test_first_thread_leaves), TEST(test_signal_and_stop), TEST(test_supervisor_attacked), TEST(test_stdin), TEST(test_control),
                 TEST(test_nobody_reads), TEST(test_descriptors), TEST(test_wrong_frames), TEST(test_tags), TEST(test_keys_too_late), TEST(test_wrong_sizes),
                 TEST(test_end_of_input),

@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-#define WIRE_VERSION 2U
+#define WIRE_VERSION 3U
 #define WIRE_DATA_MAX (32 * KIB)      /* payload of one frame */
 #define WIRE_WINDOW (256 * KIB)       /* of one stream of one program */
 #define WIRE_PLAN_MAX (18 * MIB)      /* a plan: code, words, variables */
@@ -53,6 +53,7 @@ enum wire_type {
                          * pipe, whose stream is `value` (WIRE_PIPE_FIRST and up, none used twice at a time: again after its WIRE_EOF, or after the agent's WIRE_SHUT.
                          * What an old pipe of that number has not taken by then is dropped) */
         WIRE_LOOK,      /* value: any number. Answer: WIRE_USAGE with that value */
+        WIRE_CLEAR,     /* SIGKILL to all that programs have started, but not to their own first processes. Answer: WIRE_CLEARED, when it is done */
         WIRE_LISTEN,    /* value: a port of 127.0.0.1, 0: any. Once, before the first program. Answer: WIRE_LISTENING */
 
         /* from the agent */
@@ -65,6 +66,7 @@ enum wire_type {
         WIRE_ENDED,      /* program: struct wire_end. All that it had written before was sent before; its number is free again */
         WIRE_USAGE,      /* value; struct wire_usage. Sent by itself, too: before bytes of a control channel, if something has changed (for that, tasks
                           * are counted every 50 ms at most) */
+        WIRE_CLEARED,    /* value: how many processes there were */
         WIRE_LISTENING,  /* value: the port; or 0, and gb_error: it cannot */
 
         /* both */
@@ -148,6 +150,8 @@ struct wire_end {
         uint32_t unkillable;       /* something that it started did not die in time: the container must */
         uint32_t starved;          /* the agent has ended it by itself: there was no room for its input */
         uint32_t by_itself;        /* its leader had ended before anybody was told to end it */
+        uint32_t tasks_left;       /* processes that its leader had left running, the most that were seen: they were given a moment */
+        uint32_t reserved;         /* 0 */
         uint64_t wall_usec;        /* of the program's, without its compiler */
         struct wire_usage usage;   /* after its end */
 };

@@ -51,6 +51,7 @@ struct box_end {
         unsigned disk_full; /* enum full_place */
         uint64_t wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, inodes_peak;
         uint64_t oom_kills, pids_refused;
+        uint64_t tasks_left; /* the most of what it had left running when it ended, which was given a moment to show itself; 0: nobody has looked */
         /* whether they were observed; of a program in a session: session_usage() says */
         bool cpu_known, memory_known, pids_known;
         bool kills_known; /* oom_kills: a cgroup counts them */
@@ -198,6 +199,8 @@ struct backend {
          * any thread. */
         int (*session_dial)(struct backend_session *session, gb_error *err);
         int (*session_usage)(struct backend_session *session, struct box_usage *ret, gb_error *err);
+        /* Kills what its programs have started and left running, and not these themselves; for a session whose tasks are counted. How many there were. */
+        int (*session_clear)(struct backend_session *session, unsigned *ret_ended, gb_error *err);
         /* As listener(), once after session_open(). */
         int (*session_listener)(struct backend_session *session, gb_error *err);
         /* Readable when the session has ended by itself (its init was killed, say). */

@@ -69,14 +69,13 @@ typedef void tamper_function(struct box_plan *plan);
 static void send_open(int channel, int workspace_fd, tamper_function *tamper)
 {
         struct warden_request *m = calloc(1, sizeof(*m));
-        struct box_plan *plan = malloc(sizeof(*plan));
+        struct box_plan *plan = plan_new();
         static const struct language no_language;
         struct box_request request = {.policy = &policy, .language = &no_language, .workspace_fd = workspace_fd, .uid = 1000, .gid = 1000};
         struct controls controls;
         gb_error err = {0};
 
         want(m && plan);
-        plan_init(plan);
         m->version = WARDEN_PROTOCOL_VERSION;
         m->kind = WARDEN_OPEN;
         plan->cwd = BOX_WORKSPACE;
@@ -88,8 +87,7 @@ static void send_open(int channel, int workspace_fd, tamper_function *tamper)
         m->spec.n_fds = plan->n_fds;
         memcpy(m->spec.fds, plan->fds, sizeof(plan->fds));
         want(message_send(channel, m, sizeof(*m), plan->fd_values, (int)plan->n_fds) == 0);
-        plan_done(plan);
-        free(plan);
+        plan_free(plan);
         free(m);
 }
 
@@ -118,10 +116,10 @@ static int borrow(const struct session *s, int fd, gb_error *err)
 
         m = (struct warden_request){.version = WARDEN_PROTOCOL_VERSION, .kind = WARDEN_FILES};
         m.spec.n_fds = 2;
-        m.spec.fds[0].role = BOX_FD_CHANNEL;
-        m.spec.fds[1].role = BOX_FD_SOURCE;
+        m.spec.fds[0].role = BOX_FD_SOURCE;
+        m.spec.fds[1].role = BOX_FD_CHANNEL;
         want(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-        want(message_send(s->channel, &m, sizeof(m), (int[]){pair[1], fd}, 2) == 0);
+        want(message_send(s->channel, &m, sizeof(m), (int[]){fd, pair[1]}, 2) == 0);
         safe_close(pair[1]);
         int r = warden_wait(pair[0], WAIT_USEC, &event, &got, &n, err);
         safe_close(pair[0]);
@@ -289,18 +287,16 @@ static void test_groups_that_are_none(void)
 /* A policy's mounts of other owners: read-only without being the box's, never writable. */
 static void test_mounts_of_others(void)
 {
-        struct box_plan *plan = malloc(sizeof(*plan));
+        struct box_plan *plan = plan_new();
         gb_error err = {0};
 
         separate();
         want(plan);
-        plan_init(plan);
         want(plan_bind(plan, "/data", open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC), BOX_SOURCE_OWNED, false, &err) == 0);
         want(!(plan->fds[0].flags & BOX_SOURCE_OWNED));
         want(plan_bind(plan, "/rw", open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC), BOX_SOURCE_OWNED | BOX_SOURCE_WRITABLE, false, &err) < 0);
         want(err.code == GB_E_DENIED);
-        plan_done(plan);
-        free(plan);
+        plan_free(plan);
 }
 
 /* ---- cmocka ---- */

@@ -173,7 +173,7 @@ static void deliver(struct exec *x, enum run_stream stream, size_t size)
         if (r < 0) {
                 stop(x, STOP_LOST);
                 note_lost(x, verdict_no_memory);
-        } else if (r == 1)
+        } else if (r == 1 && !x->over)
                 end_for(x, STOP_OUTPUT);
 }
 
@@ -215,7 +215,7 @@ static bool reads_output(const struct exec *x)
 }
 
 /* Reads what the pipes hold now, and not what comes meanwhile: others in the box may go on writing. */
-static void drain_outputs(struct exec *x)
+void exec_drain(struct exec *x)
 {
         for (int i = 0; i < 2 && reads_output(x); i++) {
                 enum run_stream stream = i == 0 ? RUN_STDOUT : RUN_STDERR;
@@ -229,6 +229,17 @@ static void drain_outputs(struct exec *x)
                         left -= n;
                 }
         }
+}
+
+/* What processes have printed that were killed before this run is nobody's output. */
+static void drop_outputs(struct exec *x)
+{
+        const int fds[] = {x->io->out, x->io->err};
+
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                while (fds[i] >= 0 && read(fds[i], x->chunk->data, OUTPUT_CHUNK_BYTES) == OUTPUT_CHUNK_BYTES)
+                        ;
+        chunk_mark(x->chunk, OUTPUT_CHUNK_BYTES);
 }
 
 /* The interpreter of a script closes its end of the channel before the first line of the code: nobody is left
@@ -290,7 +301,7 @@ static void take_frames(struct exec *x)
 
         if (n == -EAGAIN)
                 return;
-        drain_outputs(x);
+        exec_drain(x);
         if (n <= 0) {
                 take_channel_error(x, (int)-n);
                 return;
@@ -380,7 +391,7 @@ static void take_cancel(struct exec *x)
 static void lose_program(struct exec *x, const char *reason)
 {
         x->ended = x->over = x->stopped = true;
-        drain_outputs(x);
+        exec_drain(x);
         note_lost(x, reason);
 }
 
@@ -421,7 +432,7 @@ static void take_program_event(struct exec *x)
         }
         /* What it wrote last is still there. Nobody is left to be ended for it. */
         x->ended = x->over = x->stopped = true;
-        drain_outputs(x);
+        exec_drain(x);
         if (x->channel && !x->channel->broken && x->closed_usec == 0) {
                 ssize_t n;
                 for (int i = 0; i < LAST_READS_MAX && (n = channel_receive(x->channel)) > 0 && !x->channel->broken; i++)
@@ -581,6 +592,8 @@ int exec_run(struct exec *x, gb_error *err)
         /* While it runs nobody can tell. */
         x->maybe_full_before = atomic_exchange(&x->session->maybe_full, true);
         exec_arm_deadline(x);
+        if (x->stale && x->channel && !x->script)
+                drop_outputs(x);
         if (!x->channel)
                 note_started(x);
         else if (x->channel->broken)

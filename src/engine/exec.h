@@ -40,6 +40,11 @@ struct exec {
         struct box_usage before;
         bool maybe_full_before; /* of struct session, when the run began */
         struct network_run network;
+        struct box_usage after; /* as before, when the run was over */
+        bool after_known;
+        uint64_t after_usec; /* when it was read */
+        bool running;  /* it is counted in n_running */
+        bool stale;    /* what the pipes hold is not this run's: what had printed it was killed before it */
         unsigned cancels;
         unsigned late; /* rounds since the time was over in which something was still to be read */
         char reason[128]; /* lost_reason, where it is not a constant */
@@ -64,6 +69,8 @@ void exec_done(struct exec *x);
 /* Opens the pipe that carries standard input, for programs that take a descriptor. Before a program that runs to
  * its end is started, and by exec_run() for others. */
 int exec_open_input(struct exec *x, gb_error *err);
+/* Delivers what the pipes hold now. */
+void exec_drain(struct exec *x);
 /* Returns 0 with the verdict in the result. When ended is set the program is dead, or lost. */
 int exec_run(struct exec *x, gb_error *err);
 

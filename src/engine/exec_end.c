@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "engine/growth.h"
+#include "engine/left.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -46,6 +47,8 @@ int exec_init(struct exec *x, gb_error *err)
         int r = check_timeout(x, err);
         if (r == 0)
                 r = session_usage(x->session, &x->before, err);
+        if (r == 0 && !x->ours)
+                left_begin(x);
         if (r == 0)
                 growth_begin(x);
         if (r == 0 && network_run_begin(&x->network, x->ours ? NULL : x->session->network) < 0)
@@ -55,6 +58,8 @@ int exec_init(struct exec *x, gb_error *err)
 
 void exec_done(struct exec *x)
 {
+        if (x->running)
+                atomic_fetch_sub(&x->session->n_running, 1);
         network_run_end(&x->network);
         pump_done(&x->pump);
         outlet_done(&x->outlet);
@@ -213,31 +218,39 @@ static void take_private_disk(struct exec *x, const struct box_usage *now)
         }
 }
 
+/* The usage when the run is over. What it has left running may still be growing. */
+static void look_after(struct exec *x)
+{
+        x->after_known = session_usage(x->session, &x->after, NULL) == 0;
+        if (x->after_known && x->running)
+                left_end(x, &x->after);
+        x->after_usec = monotonic_usec();
+        if (x->result->facts.tasks_ended > 0 && !x->ended && x->channel)
+                exec_drain(x);
+}
+
 static void take_usage(struct exec *x)
 {
         struct run_facts *f = &x->result->facts;
         struct session *s = x->session;
-        struct box_usage now;
 
         /* The backend does not know when a script began: its interpreter was there before. */
         if (!x->ended || x->channel || x->script)
                 f->wall_usec = monotonic_usec() - exec_begin_usec(x);
         /* A run whose end was not seen has no duration. */
         f->known.wall = f->known.wall || f->stop != STOP_LOST || f->claimed;
-        uint64_t asked = monotonic_usec();
-        bool read = session_usage(s, &now, NULL) == 0;
-        if (read)
-                take_counters(x, &now);
+        if (x->after_known)
+                take_counters(x, &x->after);
         else
                 miss_counters(x);
-        take_private_disk(x, read ? &now : NULL);
+        take_private_disk(x, x->after_known ? &x->after : NULL);
         if (!places_are_watched(&s->places))
                 return;
         pthread_mutex_lock(&s->disk_lock);
         /* The last look: what a short program wrote between two looks counts as well. */
         if (f->stop == STOP_NONE && (x->channel ? places_look_if_due(&s->places, f) : places_look(&s->places, f)))
                 f->stop = STOP_DISK;
-        growth_end(x, read ? &now : NULL, asked);
+        growth_end(x, x->after_known ? &x->after : NULL, x->after_usec);
         places_add_peaks(&s->places, f);
         pthread_mutex_unlock(&s->disk_lock);
 }
@@ -263,6 +276,7 @@ int exec_finish(struct exec *x, gb_error *err)
                         *err = x->error;
                 return x->status;
         }
+        look_after(x);
         if (outlet_end(&x->outlet) < 0 || inlet_end(&x->inlet, x->result) < 0 || result_name_scrubbed(x->result, x->outlet.scrub) < 0)
                 lose(f);
         take_usage(x);

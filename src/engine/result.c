@@ -93,6 +93,7 @@ void result_take_end(struct result *r, const struct box_end *end)
         facts->disk_full = end->disk_full;
         facts->disk_hidden = facts->disk_hidden || (end->stop == BOX_STOP_DISK && end->disk_hidden);
         facts->pids_full = end->pids_full;
+        facts->tasks_left = end->tasks_left;
         if (facts->stop == STOP_NONE && end->stop < ARRAY_SIZE(reasons))
                 facts->stop = reasons[end->stop];
 }

@@ -91,6 +91,11 @@ static const struct verdict_case cases[] = {
         {"pids by signal", {KILLED(SIGABRT), .pids_refused = 3}, VERDICT_PIDS, 119, "64 processes"},
         {"pids before SIGXCPU", {KILLED(SIGXCPU), .pids_refused = 3}, VERDICT_PIDS, 119, "64 processes"},
         {"pids, ended well", {EXIT(0), .pids_refused = 3}, VERDICT_OK, 0, "ended well"},
+        {"pids of what it left", {EXIT(0), .pids_refused = 3, .tasks_left = 60, .pids_peak = 64}, VERDICT_PIDS, 119, "left running reached the limit of 64 processes and threads (peak 64, 3 refused)"},
+        {"pids of what it left, not counted", {EXIT(0), .pids_full = true, .tasks_left = 63}, VERDICT_PIDS, 119, "left running reached the limit"},
+        {"pids, and a process left", {EXIT(0), .pids_refused = 3, .tasks_left = 1}, VERDICT_OK, 0, "ended well"},
+        {"many processes left", {EXIT(0), .tasks_left = 40}, VERDICT_OK, 0, "ended well"},
+        {"pids of what a context left", {CLAIM(false), .pids_refused = 3, .tasks_left = 60}, VERDICT_PIDS, 119, "left running reached the limit"},
 
         /* 7. disk by a full place. */
         {"full", {EXIT(1), .disk_full = true, .disk_peak_bytes = 64 * MIB}, VERDICT_DISK, 120,

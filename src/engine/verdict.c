@@ -9,7 +9,7 @@
  *   4. memory      the kernel killed tasks for the memory limit, and the program failed
  *   5. syscall     it ended by SIGSYS, which is how the filter kills
  *   6. pids        forks were refused by the task limit (or it was reached, where refusals are not
- *                  counted), and the program failed
+ *                  counted), and the program failed; or it ended well, and what it left running reached the limit
  *   7. disk        a writable place was full at the end and not before, and the program failed
  *   8. error       any other signal, or an exit status that is not 0
  *   9. ok
@@ -150,6 +150,12 @@ static const char *asking(size_t offset, char ret[HUMAN_MAX * 2])
 #define BYTES(n) human_bytes((n), (char[HUMAN_MAX]){0})
 #define USEC(n) human_usec((n), (char[HUMAN_MAX]){0})
 
+/* As far as the program itself goes. */
+static bool is_success(const struct run_facts *f)
+{
+        return ending_is_seen(&f->ending) ? ending_is_exit(&f->ending) && f->ending.value == 0 : !f->claimed_error;
+}
+
 static const char *while_compiling(const struct run_facts *f)
 {
         return f->compiling ? " while compiling" : "";
@@ -223,16 +229,27 @@ static void tell_memory(const struct run_facts *f, const struct policy *p, struc
                     BYTES(p->mem_limit_bytes), peak, while_compiling(f), ASKING(mem_limit_bytes));
 }
 
+/* A bomb whose first process ends at once: what it left running is most of what there may be, and wanted to be more. */
+static bool has_left_bomb(const struct run_facts *f, const struct policy *p)
+{
+        return (f->pids_refused > 0 || f->pids_full) && f->tasks_left > 0 && f->tasks_left * 2 >= p->pids_limit;
+}
+
 static void tell_pids(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
         set_amounts(v, p->pids_limit, f->known.pids, f->pids_peak, "tasks");
         char refused[48] = ")"; /* not every host counts them */
         if (f->pids_refused > 0)
                 snprintf(refused, sizeof(refused), ", %llu refused)", (unsigned long long)f->pids_refused);
-        say(v, "Failed%s after the limit of %llu processes and threads was reached%s: start fewer at a time, or ask "
-               "for more %s.",
-            while_compiling(f), (unsigned long long)p->pids_limit,
-            PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak), refused), ASKING(pids_limit));
+        if (is_success(f))
+                say(v, "The code ended, and the processes that it left running reached the limit of %llu processes and threads%s: wait "
+                       "for what is started, start fewer at a time, or ask for more %s.",
+                    (unsigned long long)p->pids_limit, PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak), refused), ASKING(pids_limit));
+        else
+                say(v, "Failed%s after the limit of %llu processes and threads was reached%s: start fewer at a time, or ask "
+                       "for more %s.",
+                    while_compiling(f), (unsigned long long)p->pids_limit,
+                    PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak), refused), ASKING(pids_limit));
 }
 
 /* Room has two measures and several places; the facts tell which one ran out when they can. */
@@ -444,7 +461,7 @@ static enum verdict_kind kind_of_stop(enum stop_reason stop)
         return VERDICT_LOST;
 }
 
-static enum verdict_kind decide_kind(const struct run_facts *f)
+static enum verdict_kind decide_kind(const struct run_facts *f, const struct policy *p)
 {
         if (f->stop != STOP_NONE)
                 return kind_of_stop(f->stop);
@@ -452,8 +469,8 @@ static enum verdict_kind decide_kind(const struct run_facts *f)
                 return VERDICT_ERROR;
         if (!ending_is_seen(&f->ending) && !f->claimed)
                 return VERDICT_LOST;
-        if (ending_is_seen(&f->ending) ? ending_is_exit(&f->ending) && f->ending.value == 0 : !f->claimed_error)
-                return VERDICT_OK;
+        if (is_success(f))
+                return has_left_bomb(f, p) ? VERDICT_PIDS : VERDICT_OK;
 
         if (f->oom_kills > 0)
                 return VERDICT_MEMORY;
@@ -477,7 +494,7 @@ static void (*const tell[])(const struct run_facts *f, const struct policy *p, s
 
 void verdict_decide(const struct run_facts *facts, const struct policy *policy, struct verdict *ret)
 {
-        *ret = (struct verdict){.kind = decide_kind(facts)};
+        *ret = (struct verdict){.kind = decide_kind(facts, policy)};
         tell[ret->kind](facts, policy, ret);
         if (facts->network_hint && facts->network_hint[0] && (ret->kind == VERDICT_ERROR || ret->kind == VERDICT_TIMEOUT)) {
                 size_t n = strlen(ret->message);

@@ -241,7 +241,9 @@ const char *cgroup_next_pid(const char *p, const char *end, pid_t *ret)
  * the time it is signalled. So the pass opens pidfds, reads the list again and signals only the processes that are
  * still listed: their number was theirs all the time. */
 struct doomed {
-        int dirfd;
+        int dirfd, signal;
+        bool (*spare)(const void *data, pid_t pid); /* NULL: nobody is spared */
+        const void *data;
         size_t n, alive;
         struct {
                 pid_t pid;
@@ -298,7 +300,7 @@ static int kill_batch(struct doomed *d)
         while (d->n > 0) {
                 d->n--;
                 if (r == 0 && d->of[d->n].listed)
-                        (void)sys_pidfd_send_signal(d->of[d->n].fd, SIGKILL);
+                        (void)sys_pidfd_send_signal(d->of[d->n].fd, d->signal);
                 safe_close(d->of[d->n].fd);
         }
         return r;
@@ -308,6 +310,8 @@ static int kill_batch(struct doomed *d)
  * there is no descriptor left: the next pass tries again. */
 static int doom(struct doomed *d, pid_t pid)
 {
+        if (d->spare && d->spare(d->data, pid))
+                return 0;
         d->alive++;
         int fd = pid > 0 && pid != getpid() ? sys_pidfd_open(pid) : -1;
         if (fd < 0)
@@ -320,12 +324,11 @@ static int doom(struct doomed *d, pid_t pid)
 }
 
 /* One pass over cgroup.procs. */
-static int kill_listed(int dirfd, size_t *ret_alive)
+static int signal_listed(struct doomed *d)
 {
-        struct doomed d = { .dirfd = dirfd };
-        int r = for_each_listed(&d, doom), rest = kill_batch(&d);
+        d->alive = 0;
+        int r = for_each_listed(d, doom), rest = kill_batch(d);
 
-        *ret_alive = d.alive;
         return r < 0 ? r : rest;
 }
 
@@ -337,18 +340,39 @@ static int kill_dir(int dirfd)
         if (r != -ENOENT)
                 return r;
 
+        struct doomed d = { .dirfd = dirfd, .signal = SIGKILL };
         for (int round = 0; round < KILL_ROUNDS_MAX; round++) {
-                size_t alive = 0;
-                r = kill_listed(dirfd, &alive);
+                r = signal_listed(&d);
                 if (r == -ENOENT || r == -ENODEV)
                         return 0; /* the group is gone */
                 if (r < 0)
                         return r;
-                if (alive == 0)
+                if (d.alive == 0)
                         return 0;
                 sleep_usec(KILL_ROUND_USEC);
         }
         return -EBUSY;
+}
+
+int cgroup_box_clear(const struct cgroup_box *b, bool (*spare)(const void *data, pid_t pid), const void *data)
+{
+        int dir = b->dir[b->unified_controllers ? CGROUP_UNIFIED : CGROUP_PIDS], r = 0;
+        struct doomed d = { .dirfd = dir, .signal = SIGSTOP, .spare = spare, .data = data };
+        size_t most = 0;
+
+        for (int round = 0; round < KILL_ROUNDS_MAX; round++) {
+                r = signal_listed(&d);
+                if (r < 0 || d.alive == 0)
+                        break;
+                /* As long as there are more than before, some of them have forked before they were stopped. */
+                if (d.alive <= most || d.signal == SIGKILL) {
+                        if (d.signal == SIGKILL)
+                                sleep_usec(KILL_ROUND_USEC);
+                        d.signal = SIGKILL;
+                }
+                most = MAX(most, d.alive);
+        }
+        return r < 0 ? r : (int)most;
 }
 
 int cgroup_box_kill(const struct cgroup_box *b)

@@ -305,37 +305,7 @@ static void test_shared_hierarchy(void **state)
         assert_int_equal(faccessat(p->fd, "glovebox-00000003", F_OK, 0), -1);
 }
 
-/* ---- killing by a list of numbers ---- */
-
-#define SERVER_SECONDS 30
-
-/* Serves cgroup.procs as a row of texts, one for each time that it is opened. The file is a FIFO; the next one takes its
- * name before the reader of this one can see its end. */
-static _noreturn_ void serve_lists(int dir, const char *const texts[])
-{
-        alarm(SERVER_SECONDS); /* for a list that nobody asks for */
-        for (size_t i = 0; texts[i]; i++) {
-                int fd = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-                if (fd < 0 || mkfifoat(dir, "next", 0600) < 0 || renameat(dir, "next", dir, "cgroup.procs") < 0 ||
-                    fd_write_all(fd, texts[i], strlen(texts[i])) < 0)
-                        _exit(1);
-                close(fd);
-        }
-        _exit(0);
-}
-
-static pid_t start_bystander(void)
-{
-        pid_t pid = fork();
-
-        assert_true(pid >= 0);
-        if (pid == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL); /* it is not left behind by a test that fails */
-                for (;;)
-                        pause();
-        }
-        return pid;
-}
+/* ---- the machine's own control groups ---- */
 
 static void assert_killed(pid_t pid)
 {
@@ -344,61 +314,6 @@ static void assert_killed(pid_t pid)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
-
-/* Kills the box whose cgroup.procs shows these texts one after the other; every one must be asked for. */
-static void kill_listed_box(struct plain *p, const char *const texts[])
-{
-        int parents[CGROUP_KIND_COUNT] = { -1, p->fd, -1, -1, -1 };
-        const struct cgroup_limits none = { 0 };
-        struct cgroup_box b;
-        int status;
-
-        assert_int_equal(cgroup_box_create(&b, parents, false, "glovebox-00000004", &none), 0);
-        assert_int_equal(mkfifoat(b.dir[CGROUP_MEMORY], "cgroup.procs", 0600), 0);
-        pid_t server = fork();
-        assert_true(server >= 0);
-        if (server == 0)
-                serve_lists(b.dir[CGROUP_MEMORY], texts);
-        assert_int_equal(cgroup_box_kill(&b), 0);
-        assert_int_equal(waitpid(server, &status, 0), server);
-        assert_int_equal(status, 0);
-        assert_int_equal(unlinkat(b.dir[CGROUP_MEMORY], "cgroup.procs", 0), 0);
-        assert_int_equal(cgroup_box_remove(&b, 0), 0);
-}
-
-/* A process of the box ends between the look at the list and the signal, and its number becomes a bystander's. */
-static void test_kill_recycled_number(void **state)
-{
-        pid_t bystander = start_bystander(), listed = start_bystander();
-        char both[32], one[16];
-        int status;
-
-        snprintf(both, sizeof(both), "%d\n%d\n", (int)bystander, (int)listed);
-        snprintf(one, sizeof(one), "%d\n", (int)listed);
-        kill_listed_box(*state, (const char *const[]){ both, one, "", NULL });
-        assert_killed(listed);
-        assert_int_equal(waitpid(bystander, &status, WNOHANG), 0);
-        kill(bystander, SIGKILL);
-        assert_killed(bystander);
-}
-
-/* More processes than are signalled after one look. */
-static void test_kill_many(void **state)
-{
-        enum { MANY = 150 };
-        char all[MANY * 12], *end = all;
-        pid_t pids[MANY];
-
-        for (size_t i = 0; i < MANY; i++) {
-                pids[i] = start_bystander();
-                end += snprintf(end, 12, "%d\n", (int)pids[i]);
-        }
-        kill_listed_box(*state, (const char *const[]){ all, all, all, all, "", NULL });
-        for (size_t i = 0; i < MANY; i++)
-                assert_killed(pids[i]);
-}
-
-/* ---- the machine's own control groups ---- */
 
 /* Boxes are made below groups of the test's own, so that others' boxes are not swept by it, and
  * whatever a failed test leaves is. */
@@ -683,8 +598,6 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_stats_v2, plain_setup, plain_teardown),
                 cmocka_unit_test_setup_teardown(test_plain_box, plain_setup, plain_teardown),
                 cmocka_unit_test_setup_teardown(test_shared_hierarchy, plain_setup, plain_teardown),
-                cmocka_unit_test_setup_teardown(test_kill_recycled_number, plain_setup, plain_teardown),
-                cmocka_unit_test_setup_teardown(test_kill_many, plain_setup, plain_teardown),
                 cmocka_unit_test_setup_teardown(test_real_box, real_setup, real_teardown),
                 cmocka_unit_test_setup_teardown(test_real_kill_one_by_one, real_setup, real_teardown),
                 cmocka_unit_test_setup_teardown(test_real_limits, real_setup, real_teardown),

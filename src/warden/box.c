@@ -14,6 +14,7 @@
 #include "warden/children.h"
 #include "warden/inside.h"
 #include "warden/loop.h"
+#include "warden/program.h"
 #include "warden/session.h"
 #include "warden/setup.h"
 #include "warden/template.h"
@@ -30,6 +31,10 @@
 #define REAP_ROUND_MSEC 5
 #define TEMPLATE_SAMPLE_PERIOD_USEC 1000000ULL
 #define REAP_TIMEOUT_USEC 2000000ULL
+/* Looks at what a program has left running: so often, until it has not become more for so long, and so long in all. */
+#define LEFT_LOOK_USEC 1000ULL
+#define LEFT_QUIET_USEC 20000ULL
+#define LEFT_WAIT_USEC 1000000ULL
 
 static LOOP_TABLE struct box boxes[BOXES_MAX];
 static size_t n_boxes; /* none after these is in use */
@@ -312,6 +317,43 @@ static void on_setup_end(struct box *b)
                 box_stop(b, WARDEN_STOP_NONE);
 }
 
+int box_tasks(const struct box *b, uint64_t *ret)
+{
+        bool unified = b->spec.flags & BOX_UNIFIED_CONTROLLERS;
+        int dir = b->has_cgroup ? b->cgroup.dir[unified ? CGROUP_UNIFIED : CGROUP_PIDS] : -1;
+
+        return dir < 0 ? -ENOENT : cgroup_read_tasks(dir, ret);
+}
+
+/* Those that are neither the program, which is not reaped yet, nor init, which is in no group of v1. */
+static uint64_t tasks_left(const struct box *b)
+{
+        bool counted = b->spec.cgroup.pids > 0;
+        uint64_t own = 1 + (counted && b->spec.flags & BOX_UNIFIED_CONTROLLERS), tasks = counted ? 0 : inside_processes(b->proc);
+
+        if (counted && box_tasks(b, &tasks) < 0)
+                return 0;
+        return tasks == UINT64_MAX || tasks < own ? 0 : tasks - own;
+}
+
+/* The program has ended. What it has left running is given time while it becomes more: a bomb whose first process ends at once has done nothing yet. */
+static bool lingers(struct box *b)
+{
+        uint64_t now = monotonic_usec(), left = tasks_left(b);
+
+        if (left == 0)
+                return false;
+        if (b->ended_usec == 0) {
+                b->ended_usec = now;
+                loop_forget(b->program.pidfd);
+        }
+        if (left > b->report.tasks_left) {
+                b->report.tasks_left = left;
+                b->grown_usec = now;
+        }
+        return now - b->grown_usec < LEFT_QUIET_USEC && now - b->ended_usec < LEFT_WAIT_USEC;
+}
+
 void box_on_end(struct box *b)
 {
         if (child_reap(&b->setup, WNOHANG, NULL))
@@ -330,7 +372,7 @@ void box_on_end(struct box *b)
                 b->program_ended = true;
         else if (b->own && template_drain(b->own))
                 reap_program(b);
-        else
+        else if (b->own || !lingers(b))
                 box_stop(b, WARDEN_STOP_NONE);
 }
 
@@ -428,8 +470,12 @@ void box_sample(struct box *b, uint64_t now_usec)
                 box_stop(b, WARDEN_STOP_NONE);
                 return;
         }
-        if (b->state != BOX_RUNNING)
+        if (b->state != BOX_RUNNING || (b->ended_usec > 0 && lingers(b)))
                 return;
+        if (b->ended_usec > 0) {
+                box_stop(b, WARDEN_STOP_NONE);
+                return;
+        }
         if (now_usec - b->started_usec >= b->spec.wall_usec) {
                 box_stop(b, WARDEN_STOP_TIMEOUT);
                 return;
@@ -453,6 +499,8 @@ uint64_t box_next_sample(const struct box *b)
                        (b->template && !child_exists(&b->init) ? FORK_TIMEOUT_USEC : BUILD_TIMEOUT_USEC);
         if (b->state != BOX_RUNNING)
                 return 0;
+        if (b->ended_usec > 0)
+                return monotonic_usec() + LEFT_LOOK_USEC;
         return MIN(b->started_usec + b->spec.wall_usec, b->sampled_usec + sample_period(b));
 }
 
@@ -467,6 +515,24 @@ void box_signal(struct box *b, int sig)
          * reaped (which ends the state RUNNING) its number cannot belong to anybody else. */
         if (b->state == BOX_RUNNING && child_exists(&b->program))
                 kill(-b->program.pid, sig);
+}
+
+/* Whether it is init, a program's own process, or who brings that in. */
+static bool is_spared(const void *box, pid_t pid)
+{
+        const struct box *b = box;
+        const struct program *p = b->programs;
+
+        while (p && pid != p->process.pid && pid != p->entrant.pid)
+                p = p->next;
+        return p || pid == b->init.pid;
+}
+
+int box_clear(struct box *b)
+{
+        if (!b->has_cgroup || b->spec.cgroup.pids == 0 || b->state != BOX_OPEN)
+                return -ENOTSUP;
+        return cgroup_box_clear(&b->cgroup, is_spared, b);
 }
 
 /* Sends SIGKILL to all and reaps the program; init may still be dying. */
@@ -519,7 +585,7 @@ void box_stop(struct box *b, enum warden_stop why)
                 template_end(b->own);
         if (b->session)
                 session_end_programs(b); /* before init, which cannot end while they are not reaped */
-        b->report.wall_usec = b->started_usec > 0 ? now - b->started_usec : 0;
+        b->report.wall_usec = b->started_usec > 0 ? (b->ended_usec > 0 ? b->ended_usec : now) - b->started_usec : 0;
         drain_frames(b);
         if (b->session) { /* its programs were told of what they had used */
                 /* Otherwise no process of the pid namespace is alive, so none is in the cgroups. */

@@ -65,6 +65,8 @@ struct box {
         uint64_t asked_usec;   /* when the request came */
         uint64_t started_usec; /* when user code was about to run */
         uint64_t sampled_usec;
+        uint64_t ended_usec;   /* when its program was seen to have ended, and had left processes */
+        uint64_t grown_usec;   /* when these last became more */
         uint64_t oom_kills_known; /* of a session: those that programs were told of */
         bool executed;  /* user code runs */
         bool announced; /* and WARDEN_STARTED was sent */
@@ -96,6 +98,8 @@ int box_create(struct box *b, const struct box_spec *spec, struct template *is_t
 void box_on_frame(struct box *b);
 /* The program, init or the setup process has ended. */
 void box_on_end(struct box *b);
+/* How many tasks its cgroup counts, init and the dead that are not reaped among them; -ENOENT: nobody counts them. */
+int box_tasks(const struct box *b, uint64_t *ret);
 /* Looks at limits and peaks; ends the box when one is passed. */
 void box_sample(struct box *b, uint64_t now_usec);
 /* Reads the counters of its cgroups, tasks and disks into the report. */
@@ -105,6 +109,8 @@ uint64_t box_next_sample(const struct box *b);
 /* Removes what boxes of dead wardens left; done while this box runs, so that nobody waits for it. */
 void box_sweep(const struct box *b);
 void box_signal(struct box *b, int sig);
+/* Of a session: kills what its programs have started and left running, not these themselves. Returns how many there were, or a negative errno. */
+int box_clear(struct box *b);
 /* Ends and reaps every process of the box. */
 void box_kill(struct box *b);
 /* Kills everything inside and reads the last counters. What was started in the box is dead then. */

@@ -182,14 +182,32 @@ static void on_files(struct channel *c, int *fds)
         struct warden_event event = {.version = WARDEN_PROTOCOL_VERSION, .kind = WARDEN_LENT, .t_usec = monotonic_usec()};
         const struct box_fd *rows = request.spec.fds;
 
-        if (request.spec.n_fds != 2 || rows[0].role != BOX_FD_CHANNEL || rows[1].role != BOX_FD_SOURCE) {
+        if (request.spec.n_fds != 2 || rows[0].role != BOX_FD_SOURCE || rows[1].role != BOX_FD_CHANNEL) {
                 channel_close(c);
                 return;
         }
-        _cleanup_close_ int tree = files_lend(c->box, fds[1], &event.error);
+        _cleanup_close_ int tree = files_lend(c->box, fds[0], &event.error);
         if (tree < 0)
                 event.kind = WARDEN_FAILED;
-        (void)message_send_now(fds[0], &event, sizeof(event), &tree, tree >= 0);
+        (void)message_send_now(fds[1], &event, sizeof(event), &tree, tree >= 0);
+}
+
+/* The same. */
+static void on_clear(struct channel *c, int *fds)
+{
+        struct warden_event event = {.version = WARDEN_PROTOCOL_VERSION, .kind = WARDEN_CLEARED, .t_usec = monotonic_usec()};
+
+        if (request.spec.n_fds != 1 || request.spec.fds[0].role != BOX_FD_CHANNEL) {
+                channel_close(c);
+                return;
+        }
+        int r = box_clear(c->box);
+        event.report.tasks_left = (uint64_t)MAX(r, 0);
+        if (r < 0) {
+                event.kind = WARDEN_FAILED;
+                error_set(&event.error, GB_E_INTERNAL, -r, "what runs in the session cannot be ended: %s", strerror(-r));
+        }
+        (void)message_send_now(fds[0], &event, sizeof(event), NULL, 0);
 }
 
 /* A request that races with the end of what it is for finds its channel free: it is late, not wrong. */
@@ -205,6 +223,7 @@ static const struct {
         [WARDEN_START] = {FOR(CHANNEL_SESSION), FOR(CHANNEL_FREE), on_start},
         [WARDEN_SIGNAL] = {FOR(CHANNEL_BOX) | FOR(CHANNEL_PROGRAM), FOR(CHANNEL_FREE), on_signal},
         [WARDEN_FILES] = {FOR(CHANNEL_SESSION), FOR(CHANNEL_FREE), on_files},
+        [WARDEN_CLEAR] = {FOR(CHANNEL_SESSION), FOR(CHANNEL_FREE), on_clear},
         [WARDEN_STOP] = {FOR(CHANNEL_BOX) | FOR(CHANNEL_SESSION) | FOR(CHANNEL_PROGRAM), FOR(CHANNEL_FREE), on_stop},
 };
 
@@ -218,7 +237,7 @@ static bool request_valid(ssize_t size, uint32_t n_fds)
                 return n_fds == 0;
         if (!GLOVEBOX_TEST_LAYERS && request.spec.layers_off != 0)
                 return false;
-        bool has_user = request.kind == WARDEN_CHANNEL || request.kind == WARDEN_START || request.kind == WARDEN_FILES || (request.spec.uid != 0 && request.spec.gid != 0);
+        bool has_user = request.kind == WARDEN_CHANNEL || request.kind == WARDEN_START || request.kind == WARDEN_FILES || request.kind == WARDEN_CLEAR || (request.spec.uid != 0 && request.spec.gid != 0);
         return request.spec.n_fds == n_fds && n_fds <= BOX_FDS_MAX && has_user;
 }
 

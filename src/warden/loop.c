@@ -31,11 +31,15 @@ void loop_watch(int fd, enum loop_kind kind, void *object)
                 (void)epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event); /* out of memory: its end is then found by the ticks */
 }
 
-int loop_close(int fd)
+void loop_forget(int fd)
 {
-        /* Not by close() alone: a child that was just cloned may still hold a copy. */
         if (epoll >= 0 && fd >= 0)
                 (void)epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int loop_close(int fd)
+{
+        loop_forget(fd); /* not by close() alone: a child that was just cloned may still hold a copy */
         return safe_close(fd);
 }
 

@@ -29,7 +29,9 @@ void loop_keep_private(void *table, size_t size);
 int loop_init(void);
 /* Watches fd from now on. Without a loop (in a test) it does nothing. */
 void loop_watch(int fd, enum loop_kind kind, void *object);
-/* Stops watching fd and closes it; takes -1. Returns -1: `fd = loop_close(fd)`. */
+/* Stops watching fd. */
+void loop_forget(int fd);
+/* The same, and closes it; takes -1. Returns -1: `fd = loop_close(fd)`. */
 int loop_close(int fd);
 /* Waits up to timeout_msec (-1: without end) and calls handlers[kind](object). How many, or a negative errno. */
 int loop_turn(int timeout_msec, void (*const handlers[LOOP_KIND_COUNT])(void *object));

@@ -398,11 +398,9 @@ static void count(struct program *p, void *data)
 /* Whether there are tasks in the session besides one; where nothing counts them there may be. */
 static bool has_company(const struct box *b)
 {
-        bool unified = b->spec.flags & BOX_UNIFIED_CONTROLLERS;
-        int dir = b->has_cgroup ? b->cgroup.dir[unified ? CGROUP_UNIFIED : CGROUP_PIDS] : -1;
         uint64_t tasks;
 
-        return dir < 0 || cgroup_read_tasks(dir, &tasks) < 0 || tasks > 1;
+        return box_tasks(b, &tasks) < 0 || tasks > 1;
 }
 
 /* What it has started dies with it. Where other programs share the session, only its process group can be told

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WARDEN_PROTOCOL_VERSION 3
+#define WARDEN_PROTOCOL_VERSION 4
 #define WARDEN_SOCKET_FD 3 /* where the warden finds its end */
 #define WARDEN_LISTEN_FD 4 /* and, when it shall serve others too, where they connect */
 #define BOX_CONTROL_FD 20  /* where an interpreter finds its control channel */
@@ -156,7 +156,8 @@ enum warden_request_kind {
         WARDEN_START,    /* session: a program in it, on the channel that comes along */
         WARDEN_SIGNAL,   /* box or program; value: SIGINT or SIGTERM */
         WARDEN_STOP,     /* box, session or program; its end is told */
-        WARDEN_FILES,    /* session: its private workspace as a directory of the front's own. Descriptors: a channel for the one answer, the workspace */
+        WARDEN_FILES,    /* session: its private workspace as a directory of the front's own. Descriptors: the workspace, a channel for the one answer */
+        WARDEN_CLEAR,   /* session: SIGKILL to what its programs have started and left running. Descriptor: a channel for the one answer */
         WARDEN_REQUEST_COUNT
 };
 
@@ -186,6 +187,7 @@ enum warden_event_kind {
         WARDEN_READY,       /* the template waits for orders */
         WARDEN_SIGNALLED,   /* of a program: the signal that was asked for is sent */
         WARDEN_LENT,        /* of WARDEN_FILES, with the directory */
+        WARDEN_CLEARED,     /* of WARDEN_CLEAR; report.tasks_left: how many there were */
 };
 
 /* Descriptors of WARDEN_STARTED in a session; all but the first only of an interpreter (BOX_CONTEXT). */
@@ -199,6 +201,7 @@ struct box_report {
         uint32_t disk_hidden; /* ended for disk: what processes hold open could not be counted */
         uint32_t memory_counted; /* by a cgroup, and with it the kills for memory */
         uint32_t pids_full; /* where no cgroup counts: as many processes as allowed at the end */
+        uint64_t tasks_left; /* the most that were seen after the program's end; of a box with one program */
         uint64_t wall_usec;
         uint64_t disk_peak_bytes, inodes_peak;
         struct cgroup_stats stats;

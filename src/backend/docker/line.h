@@ -124,6 +124,8 @@ struct line {
         bool awaited;        /* somebody waits for it */
         bool looking;        /* it was asked to look */
         uint64_t looked_usec;
+        unsigned clearing;   /* how many WIRE_CLEARED are under way */
+        uint32_t cleared;    /* what the last one said */
         bool waiting;        /* somebody waits for an answer */
         uint64_t sampled_usec; /* when memory was looked at */
         gb_error why;        /* lost */
@@ -146,6 +148,9 @@ void line_close(struct line *l);
 int line_listen(struct line *l, uint16_t port, gb_error *err);
 /* Where connections to it come out: a SOCK_SEQPACKET, each message a byte and a connected socket. Once; the caller's. */
 int line_take_listener(struct line *l, gb_error *err);
+
+/* Has the agent kill what programs have left running; how many there were. One at a time. */
+int line_clear(struct line *l, unsigned *ret_ended, gb_error *err);
 
 /* Starts a program by its plan; waits until it was executed. stdin_fd: borrowed, or -1. */
 int line_start(struct line *l, const struct buffer *plan, int stdin_fd, bool control, struct backend_program **ret, struct program_io *ret_io,

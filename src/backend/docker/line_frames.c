@@ -352,6 +352,12 @@ static int take_frame(struct line *l, const struct wire_frame *f, const char *pa
                 return line_broken(why, "a frame that is not its own: code in the container has written to its streams");
         if (line_is_of_connections(f->type))
                 return line_take_connection(l, f, payload, why);
+        if (f->type == WIRE_CLEARED && l->clearing > 0 && f->size == 0) {
+                l->cleared = f->value;
+                l->clearing--;
+                pthread_cond_broadcast(&l->changed);
+                return 0;
+        }
         if (f->type != WIRE_USAGE)
                 return take_of_program(l, f, payload, why);
         struct wire_usage usage;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define QUEUE_MAX (32 * WIRE_WINDOW) /* the windows of three streams, and a head for each byte: single bytes may come from them in turn */
+#define CLEAR_USEC 5000000ULL
 #define LOOK_AGAIN_USEC 500000ULL /* numbers older than this are asked for again when somebody reads them */
 #define SETTLE_USEC 1000000ULL
 #define FIRST_USAGE_USEC 2000000ULL
@@ -225,7 +226,7 @@ static void fill_end(const struct backend_program *p, struct box_end *ret)
         *ret = (struct box_end){
                 .ending = e->ending, .stop = late ? BOX_STOP_NONE : p->stop, .compiling = e->compiling != 0,
                 .disk_full = e->usage.disk_full & FULL_ALL, .wall_usec = wall, .disk_peak_bytes = e->usage.disk_bytes,
-                .inodes_peak = e->usage.inodes, .disk_known = e->usage.known & WIRE_USAGE_DISK,
+                .inodes_peak = e->usage.inodes, .tasks_left = e->tasks_left, .disk_known = e->usage.known & WIRE_USAGE_DISK,
         };
 }
 
@@ -354,6 +355,26 @@ void line_usage(struct line *l, struct line_usage *ret)
         pthread_mutex_unlock(&l->lock);
         if (old)
                 line_wake(l);
+}
+
+int line_clear(struct line *l, unsigned *ret_ended, gb_error *err)
+{
+        uint64_t until = monotonic_usec() + CLEAR_USEC;
+        struct wire_frame frame = {.type = WIRE_CLEAR};
+
+        pthread_mutex_lock(&l->lock);
+        int r = l->lost ? -EPIPE : line_send(l, &frame, NULL);
+        l->clearing += r == 0;
+        line_wake(l);
+        while (r == 0 && l->clearing > 0 && !l->lost && line_wait_change(l, until))
+                ;
+        if (r < 0 || l->lost)
+                r = error_set(err, GB_E_LOST, EPIPE, "the container is gone: %.300s", l->why.message);
+        else if (l->clearing > 0)
+                r = error_set(err, GB_E_LOST, ETIMEDOUT, "the agent in the container did not answer within %llu s", CLEAR_USEC / 1000000);
+        *ret_ended = r == 0 ? l->cleared : 0;
+        pthread_mutex_unlock(&l->lock);
+        return r;
 }
 
 bool line_is_lost(struct line *l, gb_error *ret)

@@ -468,6 +468,11 @@ static void tell_last(struct backend_session *s, struct box_usage *ret)
         ret->memory_peak_known = ret->pids_peak_known = ret->kills_known = false;
 }
 
+int session_docker_clear(struct backend_session *s, unsigned *ret_ended, gb_error *err)
+{
+        return line_clear(&s->line, ret_ended, err);
+}
+
 int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
         struct line_usage inside;

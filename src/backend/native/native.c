@@ -57,12 +57,10 @@ static int start_box(const struct box_request *request, const struct native_host
                      struct controls *ret_controls, gb_error *err)
 {
         _cleanup_free_ struct warden_request *message = calloc(1, sizeof(*message));
-        _cleanup_free_ struct box_plan *memory = calloc(1, sizeof(*memory));
+        _cleanup_plan_ struct box_plan *plan = plan_new();
 
-        if (!message || !memory)
+        if (!message || !plan)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        plan_init(memory);
-        _cleanup_(plan_done_ptr) struct box_plan *plan = memory;
 
         message->version = WARDEN_PROTOCOL_VERSION;
         message->kind = WARDEN_RUN;
@@ -160,6 +158,7 @@ void warden_fill_end(struct box_end *end, const struct box_report *report)
                 .inodes_peak = report->inodes_peak,
                 .oom_kills = report->stats.oom_kills,
                 .pids_refused = report->stats.pids_refused,
+                .tasks_left = report->tasks_left,
                 /* A program that ran has used some of each: an amount that is still 0 was not counted. */
                 .cpu_known = report->stats.cpu_usec > 0,
                 .memory_known = report->stats.memory_peak_bytes > 0,
@@ -249,6 +248,7 @@ const struct backend backend_native = {
         .session_workspace = session_native_workspace,
         .session_files = session_native_files,
         .session_usage = session_native_usage,
+        .session_clear = session_native_clear,
         .session_listener = session_native_listener,
         .session_event_fd = session_native_event_fd,
         .memory_ends_all = true,

@@ -13,22 +13,29 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-void plan_init(struct box_plan *p)
+struct box_plan *plan_new(void)
 {
+        struct box_plan *p = malloc(sizeof(*p)); /* large, and mostly not used: not cleared */
+
+        if (!p)
+                return NULL;
         p->n_ops = p->n_commands = p->n_fds = p->n_sources = 0;
         p->cwd = "/";
         p->env = (struct payload_range){0};
         buffer_init(&p->data, BOX_PAYLOAD_MAX - sizeof(struct payload) - sizeof(p->ops));
         p->data.secret = true; /* variables and files may be */
+        return p;
 }
 
-void plan_done(struct box_plan *p)
+void plan_free(struct box_plan *p)
 {
+        if (!p)
+                return;
         buffer_done(&p->data);
         for (uint32_t i = 0; i < p->n_fds; i++)
                 if (p->fd_owned[i])
                         safe_close(p->fd_values[i]);
-        p->n_fds = 0;
+        free(p);
 }
 
 static int add_data(struct box_plan *p, const void *data, size_t size, struct payload_range *ret, gb_error *err)

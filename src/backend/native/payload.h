@@ -24,9 +24,11 @@ struct box_plan {
         uint32_t n_fds, n_sources;
 };
 
-void plan_init(struct box_plan *p);
-void plan_done(struct box_plan *p);
-DEFINE_CLEANUP(struct box_plan, plan_done)
+/* NULL: out of memory. */
+struct box_plan *plan_new(void);
+void plan_free(struct box_plan *p);
+DEFINE_CLEANUP(struct box_plan, plan_free)
+#define _cleanup_plan_ _cleanup_(plan_free_ptr)
 
 int plan_dir(struct box_plan *p, const char *path, unsigned mode, unsigned flags, gb_error *err);
 int plan_symlink(struct box_plan *p, const char *path, const char *target, gb_error *err);

@@ -34,7 +34,7 @@
 #define ANSWER_USEC (BUILD_TIMEOUT_USEC + 5000000ULL)
 #define CLOSE_USEC 5000000ULL
 #define SETTLE_USEC 1000000ULL
-#define FILES_USEC 5000000ULL
+#define ABOUT_USEC 5000000ULL
 #define ADMITTED_UID 1000 /* inside; for the question only */
 #define ONCE_SLOTS 16 /* programs that run once, at a time: each has a directory for its code */
 
@@ -102,14 +102,14 @@ static int request_send(int channel, struct warden_request *m, const struct box_
         return r < 0 ? error_set(err, GB_E_LOST, -r, "the session is gone: %s", strerror(-r)) : 0;
 }
 
-/* Asks for a program; its channel is returned. The plan may be empty. */
-static int request_program(struct backend_session *s, uint32_t flags, struct box_plan *plan, int *ret_channel, gb_error *err)
+/* Asks for something that has a channel of its own, which is returned. The plan may be empty. */
+static int request_channel(const struct backend_session *s, uint32_t kind, uint32_t flags, struct box_plan *plan, int *ret_channel, gb_error *err)
 {
-        _cleanup_free_ struct warden_request *m = request_new(WARDEN_START);
+        _cleanup_free_ struct warden_request *m = request_new(kind);
         int pair[2];
 
         if (!m || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a channel for a program: %s", strerror(errno));
+                return error_set(err, GB_E_INTERNAL, errno, "cannot make a channel to the warden: %s", strerror(errno));
         m->spec.flags = flags;
         int r = plan_fd(plan, BOX_FD_CHANNEL, 0, pair[1], true, err);
         if (r == 0)
@@ -213,13 +213,11 @@ static int send_open(struct backend_session *s, const struct session_request *q,
 {
         static const struct language none; /* contexts come later */
         _cleanup_free_ struct warden_request *m = request_new(WARDEN_OPEN);
-        _cleanup_free_ struct box_plan *memory = malloc(sizeof(*memory));
+        _cleanup_plan_ struct box_plan *plan = plan_new();
         const struct language *python = NULL;
 
-        if (!m || !memory)
+        if (!m || !plan)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        plan_init(memory);
-        _cleanup_(plan_done_ptr) struct box_plan *plan = memory;
         if (q->languages)
                 (void)language_by_name(q->languages, "python", &python, NULL);
         struct box_request request = {
@@ -272,20 +270,16 @@ static int take_opened(struct backend_session *s, gb_error *err)
 static int open_session(struct backend_session *s, const struct session_request *q, const struct native_host *host,
                         const struct warmth *w, struct controls *ret_controls, gb_error *err)
 {
-        _cleanup_free_ struct box_plan *memory = NULL;
-
         int r = warden_channel(&s->channel, err);
         if (r == 0)
                 r = send_open(s, q, host, w, ret_controls, err);
         if (r == 0 && w->use) {
-                memory = malloc(sizeof(*memory));
-                if (!memory)
-                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-                plan_init(memory);
+                _cleanup_plan_ struct box_plan *plan = plan_new();
                 int first = -1;
-                r = request_program(s, BOX_CONTEXT | BOX_WARM, memory, &first, err);
+                if (!plan)
+                        return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+                r = request_channel(s, WARDEN_START, BOX_CONTEXT | BOX_WARM, plan, &first, err);
                 atomic_store(&s->first, first);
-                plan_done(memory);
         }
         if (r == 0)
                 r = take_opened(s, err);
@@ -374,30 +368,42 @@ int session_native_workspace(const struct backend_session *s)
         return s->workspace;
 }
 
+/* Asks the warden about the session. The answer is of the kind `wanted` and brings a descriptor if ret_fd is not NULL; source: one that goes along, or -1. */
+static int ask_about(const struct backend_session *s, uint32_t kind, int source, uint32_t wanted, struct warden_event *ret, int *ret_fd, gb_error *err)
+{
+        _cleanup_plan_ struct box_plan *plan = plan_new();
+        _cleanup_close_ int channel = -1, fd = -1;
+        int n = !!ret_fd;
+
+        if (!plan)
+                return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = source >= 0 ? plan_fd(plan, BOX_FD_SOURCE, 0, source, false, err) : 0;
+        if (r == 0)
+                r = request_channel(s, kind, 0, plan, &channel, err);
+        if (r == 0)
+                r = warden_wait(channel, ABOUT_USEC, ret, &fd, &n, err);
+        if (r == 0 && (ret->kind != wanted || n != !!ret_fd))
+                r = error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
+        if (r == 0 && ret_fd)
+                *ret_fd = TAKE_FD(fd);
+        return r;
+}
+
 /* Without root nobody can take the identity of the box's user: the warden gives us the workspace as a mount in which what is his is ours. */
 static int borrow_files(struct backend_session *s, gb_error *err)
 {
-        _cleanup_free_ struct warden_request *m = request_new(WARDEN_FILES);
-        _cleanup_close_ int ours = -1, theirs = -1;
         struct warden_event event;
-        int pair[2], n = 1;
 
-        if (!m || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot make a channel for files: %s", strerror(errno));
-        ours = pair[0];
-        theirs = pair[1];
-        m->spec.n_fds = 2;
-        m->spec.fds[0].role = BOX_FD_CHANNEL;
-        m->spec.fds[1].role = BOX_FD_SOURCE;
-        int r = message_send(s->channel, m, sizeof(*m), (int[]){theirs, s->workspace}, 2);
-        if (r < 0)
-                return error_set(err, GB_E_LOST, -r, "the session is gone: %s", strerror(-r));
-        theirs = safe_close(theirs);
-        r = warden_wait(ours, FILES_USEC, &event, &s->files, &n, err);
-        if (r == 0 && (event.kind != WARDEN_LENT || n != 1))
-                r = error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
-        if (r < 0)
-                s->files = n == 1 ? safe_close(s->files) : -1;
+        return ask_about(s, WARDEN_FILES, s->workspace, WARDEN_LENT, &event, &s->files, err);
+}
+
+int session_native_clear(struct backend_session *s, unsigned *ret_ended, gb_error *err)
+{
+        struct warden_event event;
+
+        int r = ask_about(s, WARDEN_CLEAR, -1, WARDEN_CLEARED, &event, NULL, err);
+        if (r == 0)
+                *ret_ended = (unsigned)event.report.tasks_left;
         return r;
 }
 
@@ -539,15 +545,13 @@ static int ask_for_program(struct backend_session *s, const struct program_reque
                 *ret_channel = first;
                 return 0;
         }
-        _cleanup_free_ struct box_plan *memory = malloc(sizeof(*memory));
-        if (!memory)
+        _cleanup_plan_ struct box_plan *plan = plan_new();
+        if (!plan)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        plan_init(memory);
-        _cleanup_(plan_done_ptr) struct box_plan *plan = memory;
         int r = warm ? 0 : plan_program(s, q, plan, err);
         if (r == 0 && !context)
                 r = plan_streams(plan, q->stdin_fd, io, err);
-        return r < 0 ? r : request_program(s, (context ? BOX_CONTEXT : 0) | (warm ? BOX_WARM : 0), plan, ret_channel, err);
+        return r < 0 ? r : request_channel(s, WARDEN_START, (context ? BOX_CONTEXT : 0) | (warm ? BOX_WARM : 0), plan, ret_channel, err);
 }
 
 /* The answer brings the timer, and of an interpreter all streams. */

@@ -77,13 +77,11 @@ static int send_request(const struct template *t, const struct native_host *host
 {
         _cleanup_free_ struct policy *policy = calloc(1, sizeof(*policy));
         _cleanup_free_ struct warden_request *message = calloc(1, sizeof(*message));
-        _cleanup_free_ struct box_plan *memory = calloc(1, sizeof(*memory));
+        _cleanup_plan_ struct box_plan *plan = plan_new();
         struct controls controls = {0};
 
-        if (!policy || !message || !memory)
+        if (!policy || !message || !plan)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        plan_init(memory);
-        _cleanup_(plan_done_ptr) struct box_plan *plan = memory;
         fill_policy(policy);
         struct box_request request = {
                 .policy = policy, .language = &python, .workspace_fd = -1, .rootfs = t->rootfs, .uid = BOX_UID_DEFAULT, .gid = BOX_UID_DEFAULT,
