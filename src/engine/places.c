@@ -79,8 +79,11 @@ static int open_workspace(struct places *p, const struct policy *policy, const c
         if (p->workspace_fd < 0)
                 return error_set(err, errno == ENOTDIR ? GB_E_USAGE : GB_E_NOT_FOUND, errno, "cannot open the workspace %s: %s%s", path, strerror(errno),
                                  errno == ENOENT ? "; make the directory first" : errno == EXDEV ? LINK_OF_ANOTHER : "");
-        if (faccessat(p->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0)
-                return workspace_denied("write to", path, errno, err);
+        int e = faccessat(p->workspace_fd, "", W_OK | X_OK, AT_EACCESS | AT_EMPTY_PATH) < 0 ? errno : 0;
+        if (e == EACCES || e == EPERM)
+                return workspace_denied("write to", path, e, err);
+        if (e != 0) /* a disk that is mounted read-only, say: no permission helps there */
+                return error_set(err, GB_E_USAGE, e, "cannot write to the workspace %s: %s", path, strerror(e));
         /* The warden of such a server gives a box only what is the server's own. */
         if (is_separated() && policy->backend == BACKEND_NATIVE && fstat(p->workspace_fd, &st) == 0 && st.st_uid != geteuid())
                 return workspace_denied("give a box", path, EPERM, err);
