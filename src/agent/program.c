@@ -353,6 +353,14 @@ void programs_clear(void)
         }
         if (left > 0)
                 (void)tree_signal(&tree, SIGKILL, NULL);
+        /* What they have printed comes before the answer, as far as there is room. */
+        for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++) {
+                struct program *p = &programs[i];
+                for (uint32_t stream = WIRE_STDOUT; p->state == PROGRAM_RUNNING && stream <= WIRE_STDERR; stream++)
+                        source_owe(&p->sources[stream]);
+                if (p->state == PROGRAM_RUNNING)
+                        (void)source_pull_owed(p);
+        }
         program_say(WIRE_CLEARED, NULL, (uint32_t)most, NULL, 0);
 }
 

@@ -31,7 +31,7 @@ static int start_program(struct context *c, gb_error *err)
         };
 
         c->memory_kills = atomic_load(&c->session->memory_kills);
-        c->clearings = atomic_load(&c->session->clearings);
+        c->bombs = atomic_load(&c->session->bombs);
         int r = session_start_program(c->session, &request, &c->program, &c->io, err);
         if (r < 0)
                 return r;
@@ -286,9 +286,9 @@ static int run(struct context *c, const struct context_request *q, struct exec *
         session_say_layout(&result->controls, c->io.ready);
         struct claims claims = {.result = result, .policy = s->policy, .watch = s->watch, .outlet = &x->outlet, .callbacks = &q->callbacks, .asked_usec = x->asked_usec};
         channel_begin(&c->channel, &claims);
-        unsigned clearings = atomic_load(&s->clearings);
-        c->channel.orphans = c->clearings != clearings;
-        c->clearings = clearings;
+        unsigned bombs = atomic_load(&s->bombs);
+        c->channel.bombed = c->bombs != bombs;
+        c->bombs = bombs;
         r = exec_run(x, err);
         result->state_kept = !x->ended;
         if (x->ended) {

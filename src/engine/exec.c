@@ -592,7 +592,7 @@ int exec_run(struct exec *x, gb_error *err)
         /* While it runs nobody can tell. */
         x->maybe_full_before = atomic_exchange(&x->session->maybe_full, true);
         exec_arm_deadline(x);
-        if (x->stale && x->channel && !x->script)
+        if (x->channel && x->channel->bombed)
                 drop_outputs(x);
         if (!x->channel)
                 note_started(x);

@@ -44,7 +44,7 @@ struct exec {
         bool after_known;
         uint64_t after_usec; /* when it was read */
         bool running;  /* it is counted in n_running */
-        bool stale;    /* what the pipes hold is not this run's: what had printed it was killed before it */
+        bool bombed;   /* what it has left running was killed */
         unsigned cancels;
         unsigned late; /* rounds since the time was over in which something was still to be read */
         char reason[128]; /* lost_reason, where it is not a constant */

@@ -225,7 +225,7 @@ static void look_after(struct exec *x)
         if (x->after_known && x->running)
                 left_end(x, &x->after);
         x->after_usec = monotonic_usec();
-        if (x->result->facts.tasks_ended > 0 && !x->ended && x->channel)
+        if (x->bombed && !x->ended && x->channel)
                 exec_drain(x);
 }
 

@@ -8,38 +8,37 @@
 /* Looks at what a run has left running: so often, until it has not become more for so long, and so long in all. */
 #define LEFT_LOOK_NSEC 500000L
 #define LEFT_QUIET_USEC 20000ULL
-#define LEFT_QUIET_LIVE_USEC 2000ULL /* in a context: most often these are threads of the interpreter, and the next run looks again */
+/* In a context they are most often threads of the interpreter, and the next run looks again. */
+#define LEFT_QUIET_MANY_USEC 5000ULL
+#define LEFT_QUIET_ONE_USEC 2000ULL
 #define LEFT_WAIT_USEC 1000000ULL
 
-/* Tasks that are nobody's left-over: those from before, and an interpreter for each context. */
-static uint64_t expected_tasks(const struct exec *x)
+/* Of the programs themselves: an interpreter for each context. */
+static uint64_t own_tasks(struct session *s)
 {
-        struct session *s = x->session;
-
         pthread_mutex_lock(&s->contexts_lock);
         uint64_t n = s->n_contexts;
         pthread_mutex_unlock(&s->contexts_lock);
-        return MAX(x->before.pids, n + 1);
+        return n + 1;
 }
 
 /* Whether it is most of what there may be: then nothing else can work in this session. */
-static bool is_bomb(const struct exec *x, uint64_t tasks)
+static bool is_bomb(const struct exec *x, uint64_t tasks, uint64_t own)
 {
-        return tasks > 1 && tasks * 2 >= x->session->policy->pids_limit;
+        return tasks > own && (tasks - own) * 2 >= x->session->policy->pids_limit;
 }
 
-/* 0: nothing was killed. */
-static uint64_t clear(struct session *s)
+static void clear(struct exec *x)
 {
+        struct session *s = x->session;
         unsigned n = 0;
 
         pthread_mutex_lock(&s->backend_lock);
         int r = s->backend->session_clear(s->box, &n, NULL);
         pthread_mutex_unlock(&s->backend_lock);
-        if (r < 0 || n == 0)
-                return 0;
-        atomic_fetch_add(&s->clearings, 1);
-        return n;
+        atomic_fetch_add(&s->bombs, 1);
+        if (r == 0)
+                x->result->facts.tasks_ended += n;
 }
 
 /* Whose they are cannot be told while others run. */
@@ -58,18 +57,23 @@ void left_begin(struct exec *x)
         if (refused <= atomic_load(&s->forks_refused) || !is_alone(x))
                 return;
         atomic_store(&s->forks_refused, refused);
-        if (!is_bomb(x, x->before.pids) || (x->result->facts.tasks_ended = clear(s)) == 0)
+        if (!is_bomb(x, x->before.pids, own_tasks(s)))
                 return;
-        x->stale = true;
+        clear(x);
         (void)session_usage(s, &x->before, NULL); /* or the old one: its counters only grow */
+}
+
+static uint64_t quiet_time(const struct exec *x, bool grew, uint64_t n)
+{
+        return x->ended || grew ? LEFT_QUIET_USEC : n > 1 ? LEFT_QUIET_MANY_USEC : LEFT_QUIET_ONE_USEC;
 }
 
 static void wait_while_growing(const struct exec *x, struct box_usage *now, uint64_t expected)
 {
         const struct timespec pause = {.tv_nsec = LEFT_LOOK_NSEC};
-        uint64_t began = monotonic_usec(), grown = began, quiet = x->ended ? LEFT_QUIET_USEC : LEFT_QUIET_LIVE_USEC, most = now->pids, t = began;
+        uint64_t began = monotonic_usec(), grown = began, t = began, first = now->pids, most = first;
 
-        while (now->pids > expected && t - grown < quiet && t - began < LEFT_WAIT_USEC) {
+        while (now->pids > expected && t - grown < quiet_time(x, most > first, most - expected) && t - began < LEFT_WAIT_USEC) {
                 (void)nanosleep(&pause, NULL);
                 if (session_usage(x->session, now, NULL) < 0)
                         return;
@@ -83,14 +87,17 @@ void left_end(struct exec *x, struct box_usage *now)
 {
         struct run_facts *f = &x->result->facts;
         struct session *s = x->session;
-        uint64_t expected = expected_tasks(x);
+        uint64_t own = own_tasks(s), expected = MAX(x->before.pids, own);
 
         if (now->pids_known && now->pids > expected && f->stop == STOP_NONE && now->pids_refused == x->before.pids_refused)
                 wait_while_growing(x, now, expected);
         atomic_store(&s->forks_refused, MAX(atomic_load(&s->forks_refused), now->pids_refused));
-        if (now->pids_refused == x->before.pids_refused || now->pids <= expected)
+        if (now->pids_refused == x->before.pids_refused)
                 return;
-        f->tasks_left = MAX(f->tasks_left, now->pids - expected);
-        if (is_alone(x) && is_bomb(x, f->tasks_left))
-                f->tasks_ended += clear(s);
+        if (now->pids > expected) /* the others were there before */
+                f->tasks_left = MAX(f->tasks_left, now->pids - expected);
+        /* A bomb whose run has failed or was interrupted may just be falling apart. */
+        x->bombed = is_alone(x) && (is_bomb(x, now->pids, own) || f->stop != STOP_NONE || f->claimed_error);
+        if (x->bombed)
+                clear(x);
 }

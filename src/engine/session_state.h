@@ -38,7 +38,7 @@ struct session {
 
         atomic_uint n_running;         /* runs that have begun and are not over */
         _Atomic uint64_t forks_refused; /* as the last run has seen them: what was refused since then, no run was told */
-        atomic_uint clearings;         /* how often what runs had left running was killed */
+        atomic_uint bombs;             /* how often what runs had left running was killed */
 
         pthread_mutex_t backend_lock; /* calls of the backend that are about the session and not one program */
 
@@ -67,7 +67,7 @@ struct context {
         struct backend_program *program; /* NULL: there is no interpreter */
         bool lost;                       /* there was one, and nobody has asked for its end */
         uint64_t memory_kills;           /* of the session, when it was started */
-        unsigned clearings;              /* the same: those that its interpreter knows of */
+        unsigned bombs;                  /* the same: those that its interpreter knows of */
         struct program_io io;
         struct channel channel;
         struct chunk chunk; /* of output */
