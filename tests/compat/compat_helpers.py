@@ -35,6 +35,22 @@ ORDINARY = 1000
 #: What a write to /usr is answered. gVisor looks at permissions before it looks at the mount.
 READ_ONLY = {**dict.fromkeys(BACKENDS, "Read-only file system"), "runsc": "Permission denied"}
 
+#: Two processes that never wait, for two seconds: prints how many processors they had. Without a limit that is 2. On a busy host a second of
+#: gVisor is a little longer.
+BURN = """
+import os, time
+if os.fork() == 0:
+    end = time.monotonic() + 2
+    while time.monotonic() < end: pass
+    os._exit(0)
+end = time.monotonic() + 2
+while time.monotonic() < end: pass
+os.wait()
+used = os.times()
+print((used.user + used.system + used.children_user + used.children_system) / 2)
+"""
+BURN_MAX = 1.6
+
 #: Uses the libraries that the reasoning loop promises, and prints "3 1.0 2.0".
 DATA = """
 import numpy, pandas, scipy.linalg, sklearn.linear_model

@@ -22,9 +22,12 @@ WHERE = {
     **dict.fromkeys(("test_an_image_is_pulled", "test_names_of_our_own_images_are_never_pulled", "test_an_engine_that_is_not_running",
                      "test_no_permission_on_the_socket", "test_an_image_that_is_not_there", "test_the_command_that_builds_it",
                      "test_use_docker_means_it", "test_the_tool_tells_instead_of_raising", "test_the_libraries_of_the_reasoning_loop",
-                     "test_the_libraries_of_the_assistant", "test_the_image_with_plain_docker"), "Docker"),
+                     "test_the_libraries_of_the_assistant", "test_the_image_with_plain_docker", "test_the_image_with_no_options",
+                     "test_the_image_is_built_again", "test_the_image_is_built_on_another_base", "test_the_packages_of_the_tool",
+                     "test_the_image_that_was_named_is_the_boxs", "test_the_policy_file_chooses"), "Docker"),
+    **dict.fromkeys(("test_code_runs_in_a_container", "test_it_is_a_container_of_the_engine"), "not native"),
     **dict.fromkeys(("test_a_video_downloader_is_there", "test_the_other_data_libraries_are_there"), "native"),
-    **dict.fromkeys(("test_the_hosts_network_can_be_asked_for", "test_the_network_can_be_enabled"), "not gVisor"),
+    **dict.fromkeys(("test_the_hosts_network_can_be_asked_for", "test_the_network_can_be_enabled", "test_a_fork_bomb_is_stopped"), "not gVisor"),
 }
 
 

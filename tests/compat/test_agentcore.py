@@ -3,12 +3,16 @@
 import asyncio
 import os
 import subprocess
+import threading
 import types
 
 import pytest
 
-from compat_helpers import READ_ONLY, on_each_backend
+import base_image
+from compat_helpers import BURN, BURN_MAX, READ_ONLY, ROOT, on_each_backend
+from isolation import wait_until
 from promises import promise
+from glovebox import Client
 from glovebox.compat.agentcore import IMAGE, ExecutePythonTool, ExecutionContext, troubleshoot
 
 pytestmark = on_each_backend
@@ -24,6 +28,37 @@ def call(parameters, **options):
 def test_it_runs():
     answer = call({"code": "print(6 * 7)"})
     assert answer.success and answer.output == "42\n" and answer.error is None and answer.metadata["verdict"] == "ok"
+
+
+@promise("agentcore-16", "The image is built on python:3.12-slim.")
+def test_the_base_of_the_image():
+    assert "ARG BASE=python:3.12-slim\nFROM ${BASE}\n" in (ROOT / "images/glovebox-python/Dockerfile").read_text()
+
+
+@promise("agentcore-10", "The timeout is 30 s by default and 300 s at most.")
+@pytest.mark.parametrize("given, seconds", [({}, 30), ({"timeout": 300}, 300)])
+def test_the_timeout_of_a_call(given, seconds):
+    """The server says what the session has, while it runs."""
+    before = {session.id for session in Client().sessions()}
+    run = threading.Thread(target=call, args=({"code": "import time; time.sleep(3)", **given},))
+    run.start()
+    try:
+        assert wait_until(lambda: {session.id for session in Client().sessions()} - before, 30)
+        policy = next(session.policy for session in Client().sessions() if session.id not in before)
+        assert policy["limits"]["timeout_usec"] == seconds * 1_000_000
+    finally:
+        run.join()
+
+
+BOMB = "import os\nfor _ in range(1000):\n    if os.fork() == 0: os.read(os.pipe()[0], 1)"
+
+
+@promise("agentcore-20", "Code that starts more and more processes is stopped.")
+@pytest.mark.needs("task limit")
+def test_a_fork_bomb_is_stopped():
+    answer = call({"code": BOMB})
+    assert not answer.success and (answer.metadata["verdict"] == "pids" or "BlockingIOError" in answer.error), answer
+    assert call({"code": "print(1)"}).output == "1\n"
 
 
 def test_only_what_is_printed_is_output():
@@ -54,25 +89,11 @@ def test_no_network():
     assert "unreachable" in error or "No route" in error, error
 
 
-BURN = """
-import os, time
-if os.fork() == 0:
-    end = time.monotonic() + 2
-    while time.monotonic() < end: pass
-    os._exit(0)
-end = time.monotonic() + 2
-while time.monotonic() < end: pass
-os.wait()
-used = os.times()
-print((used.user + used.system + used.children_user + used.children_system) / 2)
-"""
-
-
 @promise("agentcore-5", "There is one processor.")
 def test_one_processor():
     """Two processes that never wait get the time of one processor."""
     answer = call({"code": BURN})
-    assert answer.metadata["controls"]["cpu"] == "enforced" and float(answer.output) < 1.3, answer
+    assert answer.metadata["controls"]["cpu"] == "enforced" and float(answer.output) < BURN_MAX, answer
 
 
 @promise("agentcore-7", "Code has no capabilities and cannot gain privileges.")
@@ -90,6 +111,23 @@ def test_the_image_with_plain_docker(docker):
                            "import os; open('/tmp/sandbox/f', 'w'); print('Secure execution', os.getuid())"],
                           capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, env={**os.environ, "DOCKER_HOST": docker.host})
     assert (done.stdout, done.returncode) == ("Secure execution 1000\n", 0), done.stderr
+
+
+@promise("agentcore-17", "The image runs with docker run alone.")
+def test_the_image_with_no_options(docker):
+    done = subprocess.run(["docker", "run", "--rm", "--network=none", IMAGE, "python3", "-c", "import os; print('Hello', os.getuid())"],
+                          capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, env={**os.environ, "DOCKER_HOST": docker.host})
+    assert (done.stdout, done.returncode) == ("Hello 1000\n", 0), done.stderr
+
+
+@promise("agentcore-19", "The image can be built again with docker build --no-cache.")
+def test_the_image_is_built_again(docker):
+    """The recipe is a Dockerfile like others. The base of the tests is on this machine, so --pull is left out."""
+    name = "glovebox-test-built-again"
+    done = subprocess.run(["docker", "build", "--no-cache", "--network=none", f"--build-arg=BASE={base_image.NAME}", "-t", name, str(ROOT / "images/glovebox-python")],
+                          capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, env={**os.environ, "DOCKER_HOST": docker.host})
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    assert docker.ask("DELETE", f"/images/{name}?force=1")[0] == 200
 
 
 @promise("agentcore-6", "/tmp/sandbox has 100 MB.")

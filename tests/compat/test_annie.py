@@ -54,6 +54,34 @@ def test_a_thread_that_does_not_end_is_stopped():
     assert (answer["stdout"], answer["returncode"]) == ("first\n", 124) and "time limit" in answer["stderr"], answer
 
 
+@promise("annie-22", "Code has no rights of the caller's user: it has no capabilities and cannot gain privileges.")
+def test_capabilities_and_privileges():
+    code = ("import ctypes\nprint([l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapBnd'))])\n"
+            "print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))")  # PR_GET_NO_NEW_PRIVS
+    assert execute_python(code)["stdout"] == "['0000000000000000', '0000000000000000']\n1\n"
+
+
+@promise("annie-23", "With Docker, code runs in a container.")
+def test_code_runs_in_a_container(engine_of_backend):
+    """A new one for each call, which is gone when the call returns."""
+    assert wait_until(lambda: engine_of_backend.containers() == [], 30)
+    run = threading.Thread(target=execute_python, args=("import time; time.sleep(3)",))
+    run.start()
+    try:
+        assert wait_until(lambda: len(engine_of_backend.containers()) == 1, 30)
+    finally:
+        run.join()
+    assert wait_until(lambda: engine_of_backend.containers() == [], 30)
+
+
+@promise("annie-24", "Python is 3.12 in the image that glovebox builds; without an image it is the host's.")
+def test_the_version_of_python(backend):
+    assert "ARG BASE=python:3.12-slim\n" in (ROOT / "images/glovebox-python/Dockerfile").read_text()
+    if backend == "native":
+        host = subprocess.run(["/usr/bin/python3", "-V"], capture_output=True, text=True, timeout=60).stdout
+        assert "Python " + execute_python("import platform; print(platform.python_version())")["stdout"] == host
+
+
 @promise("annie-5", "A plot of matplotlib comes back as image_base64.")
 def test_a_plot_comes_as_a_picture():
     answer = execute_python("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
@@ -319,6 +347,7 @@ def test_some_of_the_network_can_be_asked_for():
 
 
 @promise("annie-3", "Code reaches no network and no service of the host unless the caller asks for it.")
+@promise("annie-21", 'network="host" gives code the network of the host.')
 @pytest.mark.needs("network of the host")
 def test_the_hosts_network_can_be_asked_for():
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from compat_helpers import ORDINARY, ROOT, USER, needs_root
+import base_image
+from compat_helpers import BINARY, ORDINARY, ROOT, USER, needs_root
 from promises import promise
 from isolation import wait_until
 from server import Server
@@ -26,7 +27,7 @@ WHO = ExecutionContext("u", "a")
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch):
     """What other tests have chosen is not for these."""
-    for name in ("GLOVEBOX_BACKEND", "GLOVEBOX_ALLOW_WEAKER", "DOCKER_HOST"):
+    for name in ("GLOVEBOX_BACKEND", "GLOVEBOX_ALLOW_WEAKER", "GLOVEBOX_RUNTIME", "DOCKER_HOST"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -226,6 +227,21 @@ def test_an_image_is_pulled(docker, registry, tmp_path, monkeypatch):
         docker.ask("DELETE", f"/images/{name}")
 
 
+@promise("ironclaw-18", "The image can be built on another base, such as python:3.11-slim-bookworm.")
+def test_the_image_is_built_on_another_base(docker):
+    """No registry is asked: the base of the tests has that name for a moment."""
+    base, name = "python:3.11-slim-bookworm", "glovebox-test-other-base"
+    assert docker.ask("POST", f"/images/{base_image.NAME}/tag?repo=python&tag=3.11-slim-bookworm")[0] == 201
+    try:
+        done = subprocess.run([str(BINARY), "image", "build", "glovebox-python", "--backend", "docker", "--base", base, "--network", "none", "--tag", name],
+                              capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, env={**os.environ, "DOCKER_HOST": docker.host})
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        assert docker.ask("GET", f"/images/{name}/json")[0] == 200
+    finally:
+        for each in (name, base):
+            docker.ask("DELETE", f"/images/{each}")
+
+
 @promise("ironclaw-2", "The base image is pulled when the engine does not have it.")
 def test_names_of_our_own_images_are_never_pulled(docker, monkeypatch, tmp_path):
     """In a registry they would be somebody else's."""
@@ -262,6 +278,7 @@ def test_what_the_server_says_of_an_image_is_the_same_error(engine, tmp_path, mo
             Sandbox(backend="docker", template=None, image="nosuch:latest", client=client).open()
 
 
+@promise("dolphin-22", "image_name is the image of the container.")
 def test_the_image_that_was_named_is_the_boxs(engine, tmp_path, monkeypatch):
     monkeypatch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
     with dolphin.DockerSandboxExecutor("one", str(tmp_path), image_name="ironclaw-sandbox:latest", backend="docker") as executor:
@@ -320,6 +337,7 @@ def test_a_directory_of_root_is_told(engine, tmp_path, monkeypatch):
 
 # ---- who chooses ----
 
+@promise("policy-14", "The engine is the one that DOCKER_HOST names, as with docker.from_env().")
 def test_the_policy_file_chooses(engine, tmp_path):
     (tmp_path / "sandbox.yaml").write_text("backend: docker\nallow_weaker: [runtime]\nimage: ironclaw-sandbox:latest\n")
     outcome = policy.SandboxExecutor(tmp_path / "sandbox.yaml").execute("print(1)")
@@ -346,6 +364,18 @@ def test_the_tool_tells_instead_of_raising(no_engine):
     answer = asyncio.run(ExecutePythonTool(backend="docker").execute({"code": "print(1)"}, WHO))
     assert not answer.success and "no engine listens" in answer.error
     assert any("AppArmor" in line or "apparmor" in line for line in answer.metadata["troubleshooting"]) or len(answer.metadata["troubleshooting"]) == 1
+
+
+# ---- a server that keeps boxes less long ----
+
+def test_a_server_that_keeps_boxes_less_long(tmp_path, monkeypatch):
+    """Its own defaults hold then, and nothing fails."""
+    with Server(private=True, idle_timeout_max="1h") as server:
+        monkeypatch.setenv("GLOVEBOX_SERVER", f"unix:{server.socket}")
+        with dolphin.DockerSandboxExecutor("one", str(tmp_path / "base"), template="python") as executor:
+            assert executor.execute_code("print(1)") == "1\n" and executor._box.info().idle_timeout == 600
+        with policy.ContainerManager() as manager:
+            assert manager.create_container().info().idle_timeout == 600
 
 
 # ---- a server that root started ----

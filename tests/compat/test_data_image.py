@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image with the libraries for data, built as the documentation says: what the documents of two systems promise of theirs."""
+import asyncio
 import os
 import subprocess
 
@@ -9,6 +10,7 @@ import base_image
 from compat_helpers import BINARY, DATA
 from promises import promise
 from glovebox import _private
+from glovebox.compat.agentcore import ExecutePythonTool, ExecutionContext
 from glovebox.compat.annie import execute_python
 from glovebox.compat.dolphin import DockerSandboxExecutor
 
@@ -38,6 +40,7 @@ def data_image(docker, tmp_path_factory):
                           capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL, env=environ)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GLOVEBOX_RUNTIME", raising=False)
         patch.setenv("GLOVEBOX_BACKEND", "docker")
         patch.setenv("GLOVEBOX_ALLOW_WEAKER", "runtime")
         patch.setenv("DOCKER_HOST", docker.host)
@@ -49,9 +52,17 @@ def data_image(docker, tmp_path_factory):
 
 
 @promise("dolphin-13", "numpy, pandas, matplotlib, scipy and scikit-learn are there.")
+@promise("dolphin-20", "A command builds the image, under any name.")
 def test_the_libraries_of_the_reasoning_loop(data_image, tmp_path):
     with DockerSandboxExecutor("data", str(tmp_path / "base"), image_name=data_image) as executor:
         assert executor.execute_code(DATA) == "3 1.0 2.0\n"
+
+
+@promise("agentcore-18", "Python packages such as numpy and pandas can be added to the image.")
+def test_the_packages_of_the_tool(data_image):
+    tool = ExecutePythonTool(use_docker=True, image=data_image)
+    answer = asyncio.run(tool.execute({"code": "import numpy, pandas\nprint(pandas.DataFrame({'a': numpy.arange(3)}).a.sum())"}, ExecutionContext("u", "a")))
+    assert answer.output == "3\n", answer
 
 
 @promise("annie-6", "Code can use numpy, matplotlib, yt-dlp and subprocess.")

@@ -37,6 +37,14 @@ def test_variables_persist(base):
         assert executor.execute_code("print(x)") == "42\n"
 
 
+@promise("dolphin-10", "Variables persist from one step to the next.")
+def test_the_session_is_kept_for_long(base):
+    """Also when the next step comes an hour later: as long as a server allows."""
+    with DockerSandboxExecutor("kept", base) as executor:
+        info = executor._box.info()
+        assert (info.idle_timeout, info.max_lifetime) == (24 * 3600, 7 * 24 * 3600)
+
+
 @promise("dolphin-1", "Files in /sandbox appear in the directory of the session on the host, and stay there.")
 def test_files_stay_on_the_host(base, backend):
     with DockerSandboxExecutor("files", base) as executor:
@@ -93,6 +101,88 @@ def test_the_network_can_be_enabled(base):
             assert executor.execute_code(code) == "reached\n"
         with DockerSandboxExecutor("without", base) as executor:
             assert "ConnectionRefusedError" in executor.execute_code(code)
+
+
+@promise("dolphin-25", "Code cannot write to the file system of the host except for the directory of its session.")
+def test_code_cannot_write_to_the_host(base):
+    places = ["/", "/etc", "/root", "/home", "/usr", "/tmp", "/var/tmp", base]
+    mark = f"made-{secrets.token_hex(8)}"
+    with DockerSandboxExecutor("writes", base) as executor:
+        result = executor.run(f"for place in {places!r}:\n    try:\n        open(f'{{place}}/{mark}', 'w').write('x')\n    except OSError:\n        pass\n"
+                              f"open('/sandbox/{mark}', 'w').write('x')")
+        assert result.ok, result
+        assert [place for place in places if os.path.exists(f"{place}/{mark}")] == []
+        assert [path.name for path in executor.host_dir.iterdir()] == [mark] and os.listdir(base) == ["writes"]
+
+
+@promise("dolphin-28", "Limits of memory, processor and /tmp are enforced by the kernel.")
+def test_limits_are_enforced(base):
+    with DockerSandboxExecutor("enforced", base, memory_limit="256m") as executor:
+        result = executor.run("x = b'x' * (1 << 30)")
+        assert not result.ok and (result.verdict == "memory" or "MemoryError" in str(result.error)), result
+        assert {name: result.controls[name].state for name in ("memory", "cpu")} == {"memory": "enforced", "cpu": "enforced"}
+    with DockerSandboxExecutor("full", base) as executor:  # with gVisor, the box of the first one has ended with its run
+        said = executor.execute_code("with open('/tmp/big', 'wb') as f:\n    for _ in range(150): f.write(b'x' * (1 << 20))")
+        assert "No space left" in said or "disk limit" in said, said
+
+
+@promise("dolphin-23", "execute_code() returns standard error as well, and the traceback of an exception.")
+def test_standard_error_is_returned(base):
+    with DockerSandboxExecutor("errors", base) as executor:
+        said = executor.execute_code("import sys\nprint('out')\nprint('err', file=sys.stderr)\nraise ValueError('why')")
+        assert said.startswith("out\nerr\n") and "Traceback" in said and said.endswith("ValueError: why\n"), said
+        assert executor.execute_code("import sys; sys.exit('a message')") == "a message\n"
+        assert executor.run("import sys; sys.exit(2)").exit_code == 2
+
+
+@promise("dolphin-24", "No container is left after the session.")
+def test_nothing_is_left(base):
+    with DockerSandboxExecutor("left", base) as executor:
+        executor.execute_code("open('kept', 'w').write('x')")
+        assert "dolphin-left" in {session.name for session in Client().sessions()}
+    assert "dolphin-left" not in {session.name for session in Client().sessions()}
+    assert (executor.host_dir / "kept").read_text() == "x"
+
+
+@promise("dolphin-26", "A plot can be saved to a file.")
+def test_a_plot_can_be_saved(base):
+    with DockerSandboxExecutor("plot", base) as executor:
+        assert executor.execute_code("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('/sandbox/plot.png')") == ""
+        assert (executor.host_dir / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@promise("dolphin-27", "The modules of the standard library are there.")
+def test_the_standard_library_is_there(base):
+    """All of those that Python imports without a display. Some are Debian packages of their own, and some are of other systems."""
+    code = """
+import importlib, sys
+elsewhere = {"antigravity", "this", "idlelib", "tkinter", "turtle", "turtledemo", "ensurepip", "lib2to3", "distutils", "venv", "test", "msilib", "msvcrt", "nt", "winreg", "winsound"}
+lacking = []
+for name in sorted(sys.stdlib_module_names - elsewhere):
+    if not name.startswith("_"):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            lacking.append(name)
+print(lacking)
+"""
+    with DockerSandboxExecutor("modules", base) as executor:
+        assert executor.execute_code(code) == "[]\n"
+
+
+def test_a_large_file_of_the_host_is_no_growth(base):
+    with DockerSandboxExecutor("large", base) as executor:
+        executor.execute_code("x = 1")
+        with open(executor.host_dir / "large", "wb") as file:
+            for _ in range(150):
+                file.write(b"x" * (1 << 20))
+        assert executor.execute_code("print(x)") == "1\n"
+
+
+def test_the_users_of_the_box_can_be_read(base):
+    """`/etc/passwd` is a file of the box: it says nothing about the host."""
+    with DockerSandboxExecutor("users", base) as executor:
+        assert "sandbox" in executor.execute_code("print(open('/etc/passwd').read())")
 
 
 @promise("dolphin-12", "The documented examples run.")

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from compat_helpers import BINARY, ROOT, on_each_backend
+from promises import promise
 
 pytestmark = on_each_backend
 
@@ -23,6 +24,7 @@ def test_every_example_is_run():
     assert {path.stem for path in (ROOT / "sdk/python/examples").glob("*.py")} == set(EXPECTED)
 
 
+@promise("dolphin-21", "The example program runs.")
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(name):
     done = subprocess.run([sys.executable, ROOT / f"sdk/python/examples/{name}.py"], capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL,

@@ -91,6 +91,25 @@ def test_files_of_the_host_are_not_there(manager, tmp_path):
     assert "sandbox" in shown and shown != pathlib.Path("/etc/passwd").read_text()
 
 
+@promise("ironclaw-17", "/workspace of the container is a directory of the host, for reading and writing.")
+def test_the_workspace_is_shared_with_the_host(manager):
+    c = manager.get_or_create_container()
+    (manager.workspace / "from-the-host").write_text("host\n")
+    assert c.exec_run(["sh", "-c", "cat from-the-host; echo box > from-the-box"]) == (0, b"host\n")
+    assert (manager.workspace / "from-the-box").read_text() == "box\n"
+    (manager.workspace / "from-the-box").unlink()
+    assert c.exec_run(["test", "-e", "/workspace/from-the-box"]).exit_code == 1
+
+
+def test_a_large_file_of_the_host_is_no_growth(manager):
+    c = manager.get_or_create_container()
+    with open(manager.workspace / "large", "wb") as file:
+        for _ in range(150):
+            file.write(b"x" * (1 << 20))
+    assert c.run("print(1)").stdout == "1\n" and c.exec_run("echo hi") == (0, b"hi\n")
+
+
+@promise("ironclaw-19", 'exec_run() runs ["python3", "-c", code] and ["/bin/bash", "-c", command].')
 @promise("ironclaw-7", "The container has status, id, name, exec_run(), stop(), remove() and reload().")
 @promise("ironclaw-8", "exec_run() streams, and takes workdir and environment.")
 def test_it_is_used_as_a_container(manager):
@@ -115,11 +134,24 @@ def test_it_is_used_as_a_container(manager):
 @promise("ironclaw-8", "exec_run() streams, and takes workdir and environment.")
 def test_a_stream_of_a_command(manager):
     c = manager.get_or_create_container()
+    with pytest.raises(UsageError, match="runs already"):
+        c.start()  # code is missing
     exit_code, output = c.exec_run(["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"], stream=True)
     seen = [(time.monotonic(), piece) for piece in output]
     assert exit_code is None and b"".join(piece for _, piece in seen) == b"1\n2\n3\n" and seen[-1][0] - seen[0][0] > 0.2, seen
     _, output = c.exec_run(["sh", "-c", "echo a; sleep 0.2; echo b >&2"], stream=True, demux=True)
     assert list(output) == [(b"a\n", None), (None, b"b\n")]
+
+
+def test_a_terminal_is_not_made(manager):
+    """tty=True is accepted, and the command has pipes all the same."""
+    assert manager.get_or_create_container().exec_run(["sh", "-c", "test -t 1 || echo none"], tty=True) == (0, b"none\n")
+
+
+def test_sys_exit_has_its_status(manager):
+    c = manager.get_or_create_container()
+    assert c.run("import sys; sys.exit(2)").exit_code == 2
+    assert c.exec_run(["python3", "-c", "import sys; sys.exit(2)"]).exit_code == 2
 
 
 @pytest.mark.parametrize("wrong", [{"privileged": True}, {"user": "root"}, {"user": "0:0"}, {"socket": True}, {"stdin": True}])
@@ -138,6 +170,8 @@ def test_a_container_that_is_stopped_and_removed(manager):
     c.remove(force=True)
     with pytest.raises(NotFoundError):
         c.reload()
+    with pytest.raises(UsageError, match="stopped is gone"):
+        c.start()
     again = manager.get_or_create_container()
     assert again.id != c.id and again.status == "running"
 

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from compat_helpers import BINARY, READ_ONLY, ROOT, on_each_backend
+from compat_helpers import BINARY, BURN, BURN_MAX, READ_ONLY, ROOT, on_each_backend
+from isolation import wait_until
 from promises import promise
 from glovebox.compat.policy import ContainerManager, SandboxExecutor
 from glovebox.errors import PolicyError, UnenforceableError, UsageError
@@ -75,6 +76,27 @@ def test_a_container_is_hardened(manager, backend):
                      "try:\n    open('/usr/x', 'w')\nexcept OSError as e:\n    print(e.strerror)")
     assert result.stdout == f"value 1000\n['0000000000000000']\n1\n{READ_ONLY[backend]}\n", result
     assert result.raw["limits"]["memory_bytes"] == 128 << 20 and result.raw["limits"]["cpu_milli"] == 500 and result.raw["limits"]["pids"] == 16
+
+
+CONNECT = "import socket\ns = socket.socket()\ns.settimeout(5)\ns.connect(('1.1.1.1', 53))"
+
+
+@promise("policy-4", "network_mode none gives no network.")
+@pytest.mark.parametrize("configs", [{}, {"network_mode": "none"}, {"network_disabled": True}])
+def test_no_network(manager, configs):
+    """Also when nothing is said about it."""
+    box = manager.create_container(runtime_configs=configs)
+    result = box.run(CONNECT)
+    assert result.error.name == "OSError" and result.controls["network"].state == "enforced", result
+    assert box.info().policy["network"] == "none"
+
+
+@promise("policy-13", "With Docker, code runs in a container.")
+def test_it_is_a_container_of_the_engine(engine_of_backend, manager):
+    assert wait_until(lambda: engine_of_backend.containers() == [], 30)
+    manager.create_container("glovebox-python")
+    assert len(engine_of_backend.containers()) == 1
+    assert manager.cleanup() == 1 and wait_until(lambda: engine_of_backend.containers() == [], 30)
 
 
 @promise("policy-2", "A container has no capabilities, no new privileges, no root user and a read-only root.")
@@ -154,6 +176,20 @@ def test_harmless_keys_of_docker_py(manager):
     assert info.name == "worker-1" and info.metadata["team"] == "a" and info.metadata["made-by"] == "container-manager"
 
 
+def test_commands_begin_in_the_working_directory(manager):
+    box = manager.create_container(runtime_configs={"working_dir": "/tmp/work", "environment": {"A": "b"}})
+    assert box.exec_run(["sh", "-c", "pwd; echo $A"]).output == b"/tmp/work\nb\n" and box.exec_run("pwd", workdir="/").output == b"/\n"
+    assert manager.create_container().exec_run("pwd -P").output == b"/sandbox\n"
+
+
+@promise("policy-3", "create_container(image, runtime_configs) takes the keys of docker-py.")
+def test_a_limit_of_swap_in_other_units(manager):
+    for limit, swap in ((134217728, "128m"), ("128m", 134217728), ("128m", "131072k"), ("128M", "134217728")):
+        box = manager.create_container(runtime_configs={"mem_limit": limit, "memswap_limit": swap})
+        assert box.info().policy["limits"]["memory_bytes"] == 128 << 20
+        assert manager.remove_container(box)
+
+
 @pytest.mark.parametrize("config, said", [
     ({"mem_limit": "128m", "memswap_limit": "256m"}, "swap"), ({"memswap_limit": -1}, "swap"), ({"tmpfs": {"/usr": ""}}, "/usr"), ({"tmpfs": ["/run:size=1m"]}, "/run"),
     ({"working_dir": "/usr/x"}, "working_dir"), ({"environment": ["HOME"]}, "HOME"), ({"cpu_period": 0}, "cpu_period"), ({"oom_kill_disable": True}, "oom_kill_disable")])
@@ -173,6 +209,12 @@ def test_cleaning_up(manager):
     assert not left & {box.id for box in boxes} and not any(box.is_open for box in boxes)
 
 
+def test_a_container_is_kept_for_long(manager):
+    """Until somebody removes it, as far as a server allows that."""
+    info = manager.create_container().info()
+    assert (info.idle_timeout, info.max_lifetime) == (24 * 3600, 7 * 24 * 3600)
+
+
 def test_one_that_died_is_not_removed(manager):
     box, closed = manager.create_container(), manager.create_container()
     box.client.delete_session(box.id)
@@ -190,6 +232,43 @@ def test_limits_by_trust_level(config, trust, memory, cpus, timeout):
     assert (limits["memory_bytes"], limits["cpu_milli"], limits["timeout_usec"]) == (memory, cpus, timeout * 1_000_000)
     assert outcome.security["trust"] == (trust or "standard") and outcome.security["controls"]["seccomp"] == "enforced"
     assert outcome.security["network"] == "none" and outcome.security["read_only"] is True
+
+
+SHIPPED = ROOT / "config/sandbox.yaml"
+
+
+@promise("policy-7", "Limits come from config/sandbox.yaml, by trust level: 2 processors, 1 GB and 120 s when trusted.")
+@promise("policy-15", "config/sandbox.yaml states no-new-privileges, cap_drop ALL, read_only and network_mode none.")
+def test_the_file_that_is_shipped():
+    shown = SandboxExecutor(SHIPPED).policy("trusted")
+    assert (shown["cpu_count_milli"], shown["mem_limit_bytes"], shown["timeout_usec"]) == (2000, 1 << 30, 120_000_000)
+    assert shown["read_only"] is True and shown["network_mode"] == "none"
+    lines = SHIPPED.read_text().splitlines()
+    for line in ("cap_drop: [ALL]", "security_opt: [no-new-privileges]", "read_only: true", "network_mode: none"):
+        assert any(each.startswith(line) for each in lines), line
+    outcome = SandboxExecutor(SHIPPED).execute("print(6 * 7)", "trusted")
+    assert outcome.output == "42\n" and outcome.security["limits"]["memory_bytes"] == 1 << 30
+
+
+@promise("policy-16", "A policy file cannot weaken the security settings.")
+@pytest.mark.parametrize("line", ["cap_drop: []", "cap_drop: [NET_RAW]", "security_opt: []", "security_opt: [seccomp=unconfined]", "privileged: true"])
+def test_a_file_cannot_weaken(config, line):
+    name = line.partition(":")[0]
+    config.write_text("\n".join(each for each in CONFIG.splitlines() if not each.startswith(name)) + f"\n{line}\n")
+    with pytest.raises(PolicyError, match="sandbox.yaml:[0-9]+"):
+        SandboxExecutor(config).policy()
+
+
+@promise("policy-8", "Limits of processor, memory, time and tasks are enforced, and the result names the one that was hit.")
+def test_the_processor_is_limited(config):
+    """Two processes that never wait get the time of one processor. Nothing is hit: they are slowed down."""
+    outcome = SandboxExecutor(config).execute(BURN)
+    assert outcome.success and outcome.security["controls"]["cpu"] == "enforced" and float(outcome.output) < BURN_MAX, outcome
+
+
+def test_sys_exit_has_its_status(config):
+    outcome = SandboxExecutor(config).execute("import sys; sys.exit(2)")
+    assert (outcome.exit_code, outcome.verdict, outcome.violation) == (2, "error", None)
 
 
 @promise("policy-9", "Usage is monitored while code runs: processor, memory, tasks, disk and network.")

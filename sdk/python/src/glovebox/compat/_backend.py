@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, Union
 from .. import AsyncClient, Client, Sandbox
 from .._address import runtime_socket, somebody_listens
 from .._drive import drive
-from ..errors import DeniedError, GloveboxError, NotFoundError, UnavailableError
+from ..errors import DeniedError, GloveboxError, LimitError, NotFoundError, UnavailableError
 
 BACKENDS = ("native", "docker")
 DEFAULT_SOCKET = "/var/run/docker.sock"
@@ -29,6 +29,7 @@ PREPARED_LABEL = "org.glovebox.runner"
 #: Images that are built here and never pulled: whoever owns such a name in a registry is a stranger.
 OWN = ("glovebox-python", "glovebox-python-data", "dolphin-python-sandbox", "ironclaw-sandbox", "agentcore-python-sandbox")
 PULL_SECONDS = 120.0  # without a sign of life
+KEPT: Dict[str, Any] = {"idle_timeout": "24h", "max_lifetime": "168h"}  # of a box that waits for its program: as long as a server allows by default
 Progress = Callable[[str], Any]
 AnyClient = Union[None, Client, AsyncClient]
 Box = TypeVar("Box", bound=Sandbox)
@@ -90,10 +91,25 @@ def box(backend: Optional[str], image: str, template: Optional[str], client: Any
 def opened(sandbox: Box, template: Optional[str] = None) -> Box:
     """The sandbox, open."""
     try:
-        sandbox.open()
+        _open(sandbox)
         return sandbox
     except GloveboxError as error:
         raise explained(error, template) from error
+
+
+def _open(sandbox: Sandbox) -> None:
+    try:
+        sandbox.open()
+    except LimitError:
+        body = sandbox._core._body
+        times = {name: body.pop(name) for name in KEPT if name in body}
+        if not times:
+            raise
+        try:
+            sandbox.open()  # a server that keeps boxes less long has its own defaults
+        except GloveboxError:
+            body.update(times)
+            raise
 
 
 def end(sandbox: Sandbox) -> bool:

@@ -6,7 +6,7 @@ import shlex
 import signal
 from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .. import Output, Sandbox
+from .. import Output, Run, Sandbox
 from ..errors import NotFoundError, PolicyError, UsageError, verdict_error
 from ..events import VerdictEvent
 from ..results import Result
@@ -26,6 +26,8 @@ class ExecResult(NamedTuple):
 
 class Container(Sandbox):
     """A Sandbox with id, name, status, exec_run(), stop(), remove() and reload() of a container of docker-py."""
+
+    working_dir = WORKDIR  #: where exec_run() begins, unless it is called with workdir
 
     @property
     def name(self) -> str:
@@ -54,6 +56,14 @@ class Container(Sandbox):
         from . import _backend
         _backend.end(self)
 
+    def start(self, code: Any = None, **options: Any) -> Run:
+        """start() of a Sandbox, which starts code. A container's start(), without code, is an error when the box has ended: it is gone."""
+        if code is not None:
+            return super().start(code, **options)
+        if self.status != "running":
+            raise UsageError("a box that was stopped is gone and cannot be started", hint="make a new one; files of a directory of the host are still there")
+        raise UsageError("start() needs code: the box runs already", hint="start(code) runs code and does not wait")
+
     def kill(self, signal: Any = None) -> None:
         self.stop()
 
@@ -67,9 +77,9 @@ class Container(Sandbox):
         """Runs a command in the box and returns (exit_code, output), as docker-py does: bytes, of both streams in their order, or with demux=True a tuple of
         both. stream=True: an iterator of pieces in the place of output. The guard does not look at commands, only at code that is run in a language."""
         _refuse(privileged, user, socket or stdin)
-        args = [workdir or WORKDIR, "env", "--", *_variables(environment), *(shlex.split(cmd) if isinstance(cmd, str) else map(str, cmd))]
+        args = [workdir or self.working_dir, "env", "--", *_variables(environment), *(shlex.split(cmd) if isinstance(cmd, str) else map(str, cmd))]
         if detach:
-            self.start(_EXEC, language="sh", context="fresh", args=args)
+            Sandbox.start(self, _EXEC, language="sh", context="fresh", args=args)
             return ExecResult(None, b"")
         wanted = {name for name, is_wanted in (("stdout", stdout), ("stderr", stderr)) if is_wanted}
         ending: List[Result] = []

@@ -14,6 +14,7 @@ from ..network import Rule, rules_body
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 CONTAINER_USER = 1000
 DISK = "10g"  # by how much a workspace on the host may grow in a session, where that class of container had no limit
+_SIZE = re.compile(r"(\d+)([kmgt]?)i?b?\Z", re.I)
 CPU_PERIOD = 100_000  # microseconds, of which a quota is a part
 DEPENDENCIES = ("dependencies",)  # what a whitelist lets pass that names nothing: packages can be fetched, nothing can be sent
 
@@ -23,6 +24,12 @@ def check_name(what: str, name: str) -> str:
     if not isinstance(name, str) or not NAME.match(name):
         raise UsageError(f"{what} {name!r} is no name", hint="letters, digits, '.', '_' and '-', not first, up to 64 of them")
     return name
+
+
+def size(value: Any) -> Any:
+    """A size in bytes: 134217728 and "128m" are the same. What is none is returned as it is."""
+    found = _SIZE.match(str(value).strip())
+    return int(found.group(1)) << 10 * " kmgt".index(found.group(2).lower() or " ") if found else value
 
 
 class NotWritable(UsageError, PermissionError):

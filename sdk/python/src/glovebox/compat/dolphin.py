@@ -51,7 +51,7 @@ class DockerSandboxExecutor:
         _options.directory(self.host_dir, in_container=made_of["backend"] == "docker")
         self._template = template
         policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, disk=disk, network="host" if enable_network and allow is None else "none", allow=allow)
-        self._box = Sandbox(**made_of, memory=memory_limit, timeout=timeout, secrets=secrets, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
+        self._box = Sandbox(**made_of, **_backend.KEPT, memory=memory_limit, timeout=timeout, secrets=secrets, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
                             metadata={"made-by": "dolphin", "image": image_name}, client=client)
 
     def run(self, code: str) -> Result:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from .. import Client, Context, Output, ResultValue, Secrets
 from .._secrets import secrets_body
-from ..errors import ConflictError, GloveboxError, LimitError, NotFoundError, verdict_error
+from ..errors import ConflictError, GloveboxError, NotFoundError, verdict_error
 from ..events import ExceptionEvent, VerdictEvent
 from ..network import Rule
 from . import _backend, _options
@@ -27,7 +27,6 @@ from ._container import Container
 IMAGE = "ironclaw-sandbox:latest"
 WORKSPACE = "~/.ironclaw/workspace"
 TEMPLATE = "python-data"
-KEPT = {"idle_timeout": "24h", "max_lifetime": "168h"}  # as long as a server allows by default
 
 
 class SandboxManager:
@@ -94,15 +93,10 @@ class SandboxManager:
             return self._box
 
     def _create(self, made_of: Dict[str, Any], place: pathlib.Path, client: Client) -> Container:
-        def new(**times: Any) -> Container:
-            return _backend.opened(Container(
-                **made_of, **times, memory=self._memory, timeout=self._timeout, secrets=self._secrets,
-                policy=_options.limits(network=self._network, allow=self._allow, disk=self._disk), workspace=str(place), name=self._name(place),
-                metadata={"made-by": "ironclaw"}, client=client), self._template)
-        try:
-            box = new(**KEPT)
-        except LimitError:  # a server that keeps boxes less long
-            box = new()
+        box = _backend.opened(Container(
+            **made_of, **_backend.KEPT, memory=self._memory, timeout=self._timeout, secrets=self._secrets,
+            policy=_options.limits(network=self._network, allow=self._allow, disk=self._disk), workspace=str(place), name=self._name(place),
+            metadata={"made-by": "ironclaw"}, client=client), self._template)
         box._core._owned = False  # where the server goes on it stays when this program ends, as one that was attached
         return box
 

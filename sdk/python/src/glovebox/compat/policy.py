@@ -59,7 +59,7 @@ class ContainerManager:
         policy.update(_understand_together(config))
         for key, value in config.items():
             policy.update(_understand(key, value))
-        box = _backend.opened(Container(**made_of, policy=policy, env=environment, secrets=secrets, metadata=metadata, name=name, client=self._client), TEMPLATE)
+        box = _backend.opened(Container(**made_of, **_backend.KEPT, policy=policy, env=environment, secrets=secrets, metadata=metadata, name=name, client=self._client), TEMPLATE)
         if place is not None:
             _enter(box, str(place))
         with self._lock:
@@ -112,13 +112,14 @@ def _labels(value: Any) -> Dict[str, str]:
     return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {str(name): "" for name in value or ()}
 
 
-def _enter(box: Sandbox, place: str) -> None:
-    """Where the code begins."""
+def _enter(box: Container, place: str) -> None:
+    """Where the code begins, and commands of exec_run()."""
     done = box.run(f"import os\nos.makedirs({place!r}, exist_ok=True)\nos.chdir({place!r})\ndel os")
     if not done.ok:
         box.close()
         raise PolicyError(f"working_dir {place!r} cannot be used: {done.error.value if done.error else done.verdict.message}",
                           hint="/sandbox, /tmp and what is below them can be written to")
+    box.working_dir = place
 
 
 def _understand_together(config: Dict[str, Any]) -> Dict[str, Any]:
@@ -130,7 +131,7 @@ def _understand_together(config: Dict[str, Any]) -> Dict[str, Any]:
     elif period is not None and int(period) <= 0:
         raise PolicyError(f"cpu_period {period!r} is refused: it has to be more than 0", hint="100000 microseconds are usual")
     swap = config.pop("memswap_limit", None)
-    if swap is not None and swap != config.get("mem_limit"):
+    if swap is not None and _options.size(swap) != _options.size(config.get("mem_limit")):
         raise PolicyError(f"memswap_limit {swap!r} is refused: a box has no swap", hint="leave it out, or give it the value of mem_limit")
     places = config.pop("tmpfs", None)
     if places is not None:
