@@ -11,7 +11,7 @@ die() {
 build="meson ninja-build pkg-config gcc libc6-dev libjansson-dev libyaml-dev libevent-dev libseccomp-dev libedit-dev python3-dev libsqlite3-dev libssl-dev libarchive-dev libvectorscan-dev libfuse3-dev"
 declare -A packages=(
         [build]="$build"
-        [test]="$build libcmocka-dev clang python3 python3-pytest python3-numpy python3-pandas python3-matplotlib \
+        [test]="$build libcmocka-dev clang python3 python3-pytest python3-numpy python3-pandas python3-matplotlib python3-sklearn yt-dlp \
 util-linux python3-pip python3-setuptools python3-wheel python3-venv mypy openssl curl git iproute2 docker.io podman \
 runsc runc mmdebstrap apparmor strace"
         [lint]="$build libcmocka-dev clang git clang-tidy cppcheck shellcheck codespell mandoc"
