@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The switch to Docker, and what it says when Docker cannot be used: each of the five programs with what to do about it."""
 import asyncio
+import http.server
 import os
 import shutil
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -146,6 +150,36 @@ def test_something_that_is_no_engine(no_engine, monkeypatch):
         s.listen(1)
         with pytest.raises(DockerNotAvailable, match="does not answer"):
             _backend.check_engine(None)
+
+
+def test_an_engine_that_removes_images_slowly(no_engine, monkeypatch):
+    """Removing takes as long as it takes; only questions have to be answered soon."""
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def answer(self, body):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            self.answer(b'[{"Id": "sha256:1"}, {"Id": "sha256:2"}]')
+
+        def do_DELETE(self):
+            time.sleep(0.6)
+            self.answer(b"[]")
+
+        def log_message(self, *_):
+            pass
+
+    monkeypatch.setattr(_backend, "ENGINE_SECONDS", 0.3)
+    with socketserver.UnixStreamServer(str(no_engine), lambda request, _, server: Slow(request, ("", 0), server)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            assert _backend.remove_prepared_images() == 2
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 # ---- an engine that is not for everybody ----

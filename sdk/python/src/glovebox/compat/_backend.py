@@ -22,7 +22,8 @@ from ..errors import DeniedError, GloveboxError, LimitError, NotFoundError, Unav
 
 BACKENDS = ("native", "docker")
 DEFAULT_SOCKET = "/var/run/docker.sock"
-ENGINE_SECONDS = 5.0
+ENGINE_SECONDS = 5.0  # for the answer to a question
+REMOVE_SECONDS = 120.0  # for an image; a busy engine takes long
 RECIPE = "glovebox-python"
 RECIPES = {"python-data": "glovebox-python-data"}  # by template: what an image with the same is built from
 PREPARED_LABEL = "org.glovebox.runner"
@@ -196,8 +197,8 @@ def _explain(path: str, error: OSError) -> DockerNotAvailable:
     return DockerNotAvailable(f"the engine at {path} does not answer: {error.strerror or error}", hint="docker info says more")
 
 
-def _ask(path: str, method: str, target: str) -> Tuple[int, Any]:
-    connection = _Connection(path)
+def _ask(path: str, method: str, target: str, seconds: Optional[float] = None) -> Tuple[int, Any]:
+    connection = _Connection(path, seconds)
     try:
         connection.request(method, target)
         answer = connection.getresponse()
@@ -274,4 +275,5 @@ def remove_prepared_images() -> int:
     status, found = _ask(path, "GET", f"/images/json?filters={filters}")
     if status != 200 or not isinstance(found, list):
         raise DockerNotAvailable(f"the Docker Engine at {path} does not list its images: it answers {status}", hint="docker info says more")
-    return sum(_ask(path, "DELETE", f"/images/{urllib.parse.quote(str(image.get('Id')), safe=':')}")[0] == 200 for image in found)
+    names = [urllib.parse.quote(str(image.get("Id")), safe=":") for image in found]
+    return sum(_ask(path, "DELETE", f"/images/{name}", REMOVE_SECONDS)[0] == 200 for name in names)
