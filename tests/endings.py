@@ -337,8 +337,14 @@ def end_by_pids(chance, language, word):
 
 
 def end_despite_pids(chance, language, word):
+    fork = f"for (1..40) {{ my $p = fork(); defined $p or last; sleep {LONG} if $p == 0; push @all, $p; }}"
+    return Ending("task limit, and goes on", "perl", f"{fork} kill 9, @all; 1 while wait() > 0; exit 0;", exited(0), policy=SMALL, spoils=True)
+
+
+def end_and_leave_many(chance, language, word):
+    """It ends well by itself. What it leaves running has taken all the tasks, and is ended."""
     code = f"for (1..40) {{ my $p = fork(); defined $p or last; sleep {LONG} if $p == 0; }} exit 0;"
-    return Ending("task limit, and goes on", "perl", code, exited(0), policy=SMALL, spoils=True)
+    return Ending("task limit, and leaves them", "perl", code, Outcome("pids", 0, None), policy=SMALL, spoils=True)
 
 
 def end_by_disk(chance, language, word):
@@ -593,6 +599,7 @@ ENDINGS = {
         (1, end_by_memory_of_child, SHELLS),
         (2, end_by_pids, ("sh", "python", "perl")),
         (1, end_despite_pids, ("perl",)),
+        (1, end_and_leave_many, ("perl",)),
         (2, end_by_disk, ("python", "sh", "bash")),
         (1, end_despite_disk, SHELLS),
         (2, end_by_output, SCRIPTS),

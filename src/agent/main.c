@@ -12,6 +12,7 @@
 #include "agent/facts.h"
 #include "agent/link.h"
 #include "agent/program.h"
+#include "agent/spare.h"
 #include "agent/supervisor.h"
 #include "base/fd.h"
 
@@ -115,6 +116,7 @@ int main(void)
         int children = prepare();
 
         say_hello();
+        spare_adjust(0);
         for (;;) {
                 bool full = !link_has_room();
                 int timeout = tick();

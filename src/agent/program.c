@@ -14,6 +14,7 @@
 
 #include "agent/facts.h"
 #include "agent/link.h"
+#include "agent/spare.h"
 #include "agent/supervisor.h"
 #include "base/fd.h"
 
@@ -65,8 +66,8 @@ void program_say(uint16_t type, const struct program *p, uint32_t value, const v
 
 static const pid_t *own_processes(bool with_agent)
 {
-        static pid_t own[WIRE_PROGRAMS_MAX + 2];
-        size_t n = 0;
+        static pid_t own[WIRE_PROGRAMS_MAX + SPARES_MAX + 2];
+        size_t n = spare_list(own);
 
         if (with_agent)
                 own[n++] = getpid();
@@ -75,6 +76,16 @@ static const pid_t *own_processes(bool with_agent)
                         own[n++] = programs[i].supervisor;
         own[n] = 0;
         return own;
+}
+
+size_t programs_own_tasks(void)
+{
+        size_t n = 0;
+
+        for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++)
+                if (programs[i].state != PROGRAM_NONE && programs[i].supervisor > 0)
+                        n += programs[i].serves_files ? 2 : 1;
+        return n;
 }
 
 static struct wire_usage sent_usage;
@@ -244,10 +255,12 @@ void programs_reap(void)
                 siginfo_t info = {0};
                 unreaped = !link_has_room();
                 if (unreaped || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 || info.si_pid == 0)
-                        return;
+                        break;
                 take_reports();
                 if (waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG | __WALL) < 0 || info.si_pid == 0)
-                        return;
+                        break;
+                if (spare_forget(info.si_pid))
+                        continue;
                 struct program *p = find_process(info.si_pid);
                 if (p && p->leader == info.si_pid) {
                         p->leader = 0;
@@ -256,6 +269,7 @@ void programs_reap(void)
                         take_supervisor_end(p);
                 }
         }
+        spare_adjust(programs_own_tasks());
 }
 
 /* An orphan that belongs to a program which is watched over is none of ours: see supervisor.c. */
@@ -331,7 +345,7 @@ static size_t look_at_left(void)
         tree_mark(&tree, getpid(), none);
         for (size_t i = 0; i < tree.n; i++) {
                 struct task *task = &tree.tasks[i];
-                task->below = task->below == 1 && !find_process(task->pid);
+                task->below = task->below == 1 && !find_process(task->pid) && !spare_is(task->pid);
                 left += task->below == 1 && task_is_alive(task);
         }
         return left;

@@ -52,6 +52,7 @@ struct program {
         size_t plan_size, plan_allocated;
         bool plan_lost; /* there was no memory for it */
         pid_t supervisor, leader; /* 0: reaped */
+        bool serves_files; /* it is the agent itself (WIRE_PLAN_FILES) */
         bool marked; /* its processes have its mark; where it is not, a mark means nothing: everybody can lower its limits */
         uint64_t started_usec; /* its compiler, then the program itself */
         bool compiling;        /* as its supervisor last said */
@@ -71,6 +72,8 @@ struct program {
 /* 0 or a negative errno. */
 int programs_init(void);
 struct tree *program_tree(void);
+/* How many processes the agent has for programs: supervisors, servers of files. */
+size_t programs_own_tasks(void);
 
 /* One frame of the host (frames.c). 0, or -EPROTO. */
 int programs_take(const struct wire_frame *frame, const char *payload);

@@ -3,6 +3,7 @@
  * From a program's plan to its supervisor. */
 #include "agent/facts.h"
 #include "agent/program.h"
+#include "agent/spare.h"
 #include "agent/supervisor.h"
 #include "base/fd.h"
 
@@ -148,14 +149,18 @@ int program_start(struct program *p)
         int r = plan_parse(p->plan, p->plan_size, &plan);
         if (r < 0)
                 return r;
+        p->serves_files = plan.head.flags & WIRE_PLAN_FILES;
         r = make_streams(p, &launch);
-        if (r == 0)
+        if (r == 0) {
+                spare_adjust(programs_own_tasks() + (p->serves_files ? 2 : 1));
                 r = fork_supervisor(p, &launch);
+        }
         for (int i = 0; i < 3; i++)
                 safe_close(launch.streams[i]);
         safe_close(launch.control);
         if (r < 0) {
                 fail_start(p, r, "start a process in the session");
+                spare_adjust(programs_own_tasks());
                 return 0;
         }
         free(p->plan);

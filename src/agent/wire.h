@@ -30,6 +30,7 @@
 #define WIRE_WINDOW (256 * KIB)       /* of one stream of one program */
 #define WIRE_PLAN_MAX (18 * MIB)      /* a plan: code, words, variables */
 #define WIRE_PROGRAMS_MAX 64          /* at a time, in one session */
+#define AGENT_OWN_TASKS 8             /* of the container's task limit: the agent, its supervisors and its spares (agent/spare.c) */
 #define WIRE_CONNECTION_WINDOW (64 * KIB) /* of one direction of one connection */
 #define WIRE_CONNECTIONS_MAX 256      /* at a time, in one session; more are accepted and closed at once */
 #define WIRE_CONTROL_FD 20            /* where a program finds its control channel: an AF_UNIX stream socket */

@@ -180,13 +180,12 @@ static void add_out(struct channel *c, char kind, char *header, const char *byte
 void channel_set_code(struct channel *c, const char *code, size_t size, bool last, const struct buffer *input, int stdin_fd)
 {
         c->n_out = 0;
-        /* Only Python does not reap children by itself. It takes no input as a frame. */
-        if (c->bombed && c->takes_descriptors)
+        if (c->bombed)
                 add_out(c, 'K', c->headers[0], NULL, 0);
-        else if (input && input->size > 0)
-                add_out(c, 'I', c->headers[0], input->data, input->size);
+        if (input && input->size > 0)
+                add_out(c, 'I', c->headers[1], input->data, input->size);
         c->bombed = false;
-        add_out(c, last ? 'L' : 'E', c->headers[1], code, size);
+        add_out(c, last ? 'L' : 'E', c->headers[2], code, size);
         c->stdin_fd = stdin_fd;
         c->stage = CHANNEL_SENDING;
 }

@@ -36,8 +36,8 @@ struct channel {
         /* The run */
         enum channel_stage stage;
         struct claims claims;
-        char headers[2][FRAME_HEADER_MAX + 1];
-        struct iovec out[4]; /* what is still to be sent */
+        char headers[3][FRAME_HEADER_MAX + 1];
+        struct iovec out[5]; /* what is still to be sent */
         size_t n_out;
         int stdin_fd;       /* goes with the first byte; borrowed, -1: none (any more) */
         const char *broken; /* the rule that was broken; the channel is of no use any more */

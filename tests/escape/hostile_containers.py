@@ -74,7 +74,7 @@ def is_lost(session):
 
 
 def processes(session):
-    """Command lines of what runs in it, but for who looks."""
+    """Command lines of what runs in it, but for who looks and the spares of the agent, which hold its share of the task limit."""
     code = """
 import os
 for pid in sorted(filter(str.isdigit, os.listdir('/proc')), key=int):
@@ -82,7 +82,8 @@ for pid in sorted(filter(str.isdigit, os.listdir('/proc')), key=int):
         continue
     try:
         with open(f'/proc/{pid}/stat') as file:
-            if file.read().rpartition(')')[2].split()[0] not in 'ZX':
+            stat = file.read()
+            if stat.rpartition(')')[2].split()[0] not in 'ZX' and '(glovebox-spare)' not in stat:
                 with open(f'/proc/{pid}/cmdline', 'rb') as words:
                     print(pid, words.read().replace(b'\\0', b' ').decode())
     except OSError:

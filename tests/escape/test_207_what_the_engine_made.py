@@ -60,7 +60,7 @@ WEAKER = {
     "HostConfig.Tmpfs": lambda v: {k: o.replace("nosuid,", "") for k, o in v.items()}, "HostConfig.Runtime": "other", "HostConfig.DeviceRequests": [{"Count": -1}],
     "HostConfig.PortBindings": {"80/tcp": [{"HostPort": "80"}]}, "HostConfig.Init": None, "HostConfig.MemorySwappiness": 60, "HostConfig.DeviceCgroupRules": ["c *:* rwm"],
     "HostConfig.Links": ["/other:/x/other"], "HostConfig.ExtraHosts": ["host:192.0.2.1"], "HostConfig.MaskedPaths": lambda v: [p for p in v if p != "/proc/kallsyms"],
-    "HostConfig.ReadonlyPaths": [], "HostConfig.AutoRemove": False, "HostConfig.Mounts": [{"Type": "bind", "Source": "/", "Target": "/host"}],
+    "HostConfig.ReadonlyPaths": [], "HostConfig.Dns": ["192.0.2.53"], "HostConfig.DnsSearch": ["corp.example"], "HostConfig.AutoRemove": False, "HostConfig.Mounts": [{"Type": "bind", "Source": "/", "Target": "/host"}],
     "Config.User": "0:0", "Config.Entrypoint": ["/bin/sh"], "Config.Cmd": ["x"], "Config.Tty": True, "Config.Healthcheck.Test": ["CMD", "x"], "Config.Labels": {},
     "Config.WorkingDir": "/sandbox", "Config.Hostname": "host", "Config.OpenStdin": False, "Config.StdinOnce": False, "Config.StopSignal": "SIGWINCH",
     "Mounts": [{"Type": "bind", "Source": "/", "Destination": "/host", "Mode": "", "RW": True, "Propagation": "rprivate"}],

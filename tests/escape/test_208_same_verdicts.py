@@ -14,10 +14,10 @@ from test_layers import ATTACKS
 # Steps that are open in a container and refused natively; each is in the table of the catalogue.
 DIFFERENT = {
     "proc_view": {"cgroup", "cmdline", "interrupts", "iomem", "kallsyms", "key-users", "keys", "loadavg", "locks", "meminfo", "net/tcp", "net/unix", "partitions",
-                  "stat", "sys", "sys/kernel/core_pattern", "sys/kernel/randomize_va_space", "timer_list", "uptime", "version"},
+                  "stat", "sys", "timer_list", "uptime", "version"},
 }
 # Of these: files that are masked, so that opening them tells nothing.
-MASKED = ["cmdline", "interrupts", "iomem", "kallsyms", "key-users", "keys", "locks", "partitions", "sched_debug", "timer_list"]
+MASKED = ["cmdline", "interrupts", "iomem", "kallsyms", "key-users", "keys", "locks", "partitions", "sched_debug", "stat", "timer_list"]
 # Under gVisor: what is open there is of gVisor's kernel, which belongs to the box.
 IN_GVISOR = {
     "landlock_ways": {"open_proc_oom"}, "processor": {"nice_down"}, "terminals": {"dev_fuse", "dev_net_tun"},

@@ -4,6 +4,7 @@
 #include "backend/docker/plan.h"
 
 #include "agent/wire.h"
+#include "base/buffer.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -80,26 +81,51 @@ static json_t *tmpfs(const struct container_plan *plan)
         return o;
 }
 
-static json_t *security(const struct container_plan *plan, const char *seccomp)
+/* A native box has processes in /proc and nothing else, and no /sys. So each other entry that a kernel may have there is covered, but for
+ * those that only root may open. Five are left, since tools
+ * need them and system calls and the processor tell the same, natively as well: cpuinfo, loadavg, meminfo, uptime and version. */
+static const char *const masked[] = {
+        "/dev/mqueue", "/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "/proc/bus",
+        "/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/consoles", "/proc/crypto", "/proc/device-tree",
+        "/proc/devices", "/proc/diskstats", "/proc/dma", "/proc/driver", "/proc/dynamic_debug", "/proc/execdomains",
+        "/proc/fb", "/proc/filesystems", "/proc/fs", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/irq",
+        "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/latency_stats", "/proc/lock_stat",
+        "/proc/lockdep", "/proc/lockdep_chains", "/proc/lockdep_stats", "/proc/locks", "/proc/mdstat", "/proc/misc",
+        "/proc/modules", "/proc/mtrr", "/proc/partitions", "/proc/pressure", "/proc/profile", "/proc/sched_debug",
+        "/proc/schedstat", "/proc/scsi", "/proc/softirqs", "/proc/spl", "/proc/stat", "/proc/swaps", "/proc/sys",
+        "/proc/sysrq-trigger", "/proc/sysvipc", "/proc/timer_list", "/proc/timer_stats", "/proc/tty",
+        "/proc/version_signature", "/proc/vmstat", "/proc/xen", "/proc/zoneinfo", "/sys",
+};
+static const char *const read_only[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
+
+/* Podman has no field for the list, but an option with colons between. */
+static json_t *mask_option(bool host_network)
+{
+        _cleanup_buffer_ struct buffer text;
+        int r = 0;
+
+        buffer_init(&text, sizeof(masked) * 32);
+        for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++) {
+                r = buffer_add_string(&text, i == 0 ? MASK_OPTION : ":");
+                if (r == 0)
+                        r = buffer_add_string(&text, masked[i]);
+        }
+        if (r == 0 && !host_network)
+                r = buffer_add_string(&text, ":/etc/resolv.conf");
+        return r < 0 ? NULL : json_string(text.data);
+}
+
+static json_t *security(const struct container_request *request, const struct container_plan *plan, const char *seccomp)
 {
         json_t *list = json_pack("[s]", "no-new-privileges");
 
         json_array_append_new(list, json_sprintf("seccomp=%s", seccomp));
         if (plan->apparmor)
                 json_array_append_new(list, json_string("apparmor=" CONTAINER_APPARMOR));
+        if (request->engine->podman)
+                json_array_append_new(list, mask_option(request->policy->network_mode == NETWORK_HOST));
         return list;
 }
-
-/* Docker's own list, and what tells of the host but is of no use to a program. What only root may open is closed to a container anyway. */
-static const char *const masked[] = {
-        "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats",
-        "/sys/devices/virtual/powercap", "/sys/firmware",
-        "/proc/buddyinfo", "/proc/cmdline", "/proc/config.gz", "/proc/consoles", "/proc/crypto", "/proc/diskstats", "/proc/driver", "/proc/fb", "/proc/iomem", "/proc/ioports",
-        "/proc/kallsyms", "/proc/key-users", "/proc/locks", "/proc/mdstat", "/proc/misc", "/proc/modules",
-        "/proc/mtrr", "/proc/partitions", "/proc/pressure", "/proc/schedstat", "/proc/softirqs", "/proc/vmstat",
-        "/proc/zoneinfo",
-};
-static const char *const read_only[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"};
 
 static json_t *paths(const char *const *list, size_t n)
 {
@@ -126,7 +152,7 @@ static json_t *host_config(const struct container_request *request, const struct
                               "IpcMode", "private",
                               "ShmSize", (json_int_t)MIN(policy->tmp_size_bytes, CONTAINER_SHM_MAX),
                               "PublishAllPorts", 0,
-                              "SecurityOpt", security(plan, seccomp),
+                              "SecurityOpt", security(request, plan, seccomp),
                               "Ulimits", ulimits(e, policy),
                               "Tmpfs", tmpfs(plan),
                               "Mounts", binds(plan));
@@ -135,6 +161,11 @@ static json_t *host_config(const struct container_request *request, const struct
                 json_object_set_new(o, "Init", json_false());
                 json_object_set_new(o, "MaskedPaths", paths(masked, ARRAY_SIZE(masked)));
                 json_object_set_new(o, "ReadonlyPaths", paths(read_only, ARRAY_SIZE(read_only)));
+        }
+        /* Or the host's name servers and domains would be in /etc/resolv.conf. Podman ignores it: there the file is masked. */
+        if (policy->network_mode != NETWORK_HOST && !e->podman) {
+                json_object_set_new(o, "Dns", json_pack("[s]", "127.0.0.1"));
+                json_object_set_new(o, "DnsSearch", json_pack("[s]", "."));
         }
         if (policy->runtime)
                 json_object_set_new(o, "Runtime", json_string(policy->runtime));

@@ -44,7 +44,7 @@ bool runtime_is_gvisor(const struct engine *e, const struct policy *policy)
 
 uint64_t container_tasks(const struct engine *e, const struct policy *policy)
 {
-        uint64_t tasks = policy->pids_limit + CONTAINER_OWN_TASKS;
+        uint64_t tasks = policy->pids_limit + AGENT_OWN_TASKS;
 
         return runtime_is_gvisor(e, policy) ? tasks * GVISOR_TASKS_EACH + GVISOR_TASKS : tasks;
 }
@@ -153,7 +153,7 @@ static void say_limits(const struct engine *e, const struct policy *policy, stru
                 controls_say(c, CONTROL_PIDS, CONTROL_WEAKER, "%s: %llu tasks of gVisor on the host, some five for each one inside; then the container dies", cgroup,
                              (unsigned long long)container_tasks(e, policy));
         else if (e->pids)
-                controls_say(c, CONTROL_PIDS, CONTROL_ENFORCED, "%s, %llu and %d for our agent", cgroup, (unsigned long long)policy->pids_limit, CONTAINER_OWN_TASKS);
+                controls_say(c, CONTROL_PIDS, CONTROL_ENFORCED, "%s, %llu; the %d of our agent do not count", cgroup, (unsigned long long)policy->pids_limit, AGENT_OWN_TASKS);
         else
                 controls_say(c, CONTROL_PIDS, CONTROL_OFF, "engine %s %s cannot limit them here", e->name, e->version);
         if (e->cpu)

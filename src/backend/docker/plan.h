@@ -14,7 +14,6 @@
 #define CONTAINER_TMPFS_MAX (IMAGE_VOLUMES_MAX + 8)
 #define CONTAINER_BINDS_MAX (MOUNT_COUNT_MAX + 1)
 #define CONTAINER_SHM_MAX (64 * MIB)
-#define CONTAINER_OWN_TASKS 8  /* above the policy's pids_limit: the agent, who watches a program, what is about to be executed */
 /* gVisor takes host tasks for those inside, and ends when it gets none: measured with its platform "ptrace", 38 idle and 4.7 for each process. */
 #define GVISOR_TASKS 128
 #define GVISOR_TASKS_EACH 6
@@ -23,6 +22,7 @@
 #define CONTAINER_START_USEC 30000000ULL /* for an engine to start one; a runtime that is a virtual machine takes seconds */
 #define LAYER_FILE_BYTES_MAX (64 * MIB)
 #define CONTAINER_APPARMOR APPARMOR_CONTAINER
+#define MASK_OPTION "mask=" /* among the security options of Podman */
 #define PODMAN_NO_COPY ",notmpcopyup" /* of what the image has there */
 #define CONTAINER_NAME_PREFIX "glovebox-"
 #define CONTAINER_NAME_MAX 128

@@ -421,7 +421,7 @@ int session_docker_event_fd(const struct backend_session *s)
 
 static int read_counters(struct backend_session *s, struct box_usage *ret)
 {
-        uint64_t ours = 1 + line_programs(&s->line);
+        uint64_t ours = MAX((uint64_t)AGENT_OWN_TASKS, 1 + line_programs(&s->line));
 
         int r = usage_fill(&s->counters, ret);
         if (r < 0)

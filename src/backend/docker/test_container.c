@@ -87,7 +87,7 @@ static void test_body(void **state)
         assert_string_equal(text_of(s.body, "User"), "1000:1001");
         assert_string_equal(text_of(host, "NetworkMode"), "none");
         assert_string_equal(text_of(host, "LogConfig.Type"), "none"); /* 206 */
-        assert_int_equal(json_integer_value(json_object_get(host, "PidsLimit")), 16 + CONTAINER_OWN_TASKS);
+        assert_int_equal(json_integer_value(json_object_get(host, "PidsLimit")), 16 + AGENT_OWN_TASKS);
         assert_int_equal(json_integer_value(json_object_get(host, "NanoCpus")), 1500000000);
         assert_int_equal(json_integer_value(json_object_get(host, "Memory")), 64 * MIB);
         assert_int_equal(json_integer_value(json_object_get(host, "MemorySwap")), 64 * MIB);

@@ -146,6 +146,8 @@ __gb_next() {
                 case $kind in
                 C) __gb_configure "$size" ;;
                 I) __gb_input "$size" ;;
+                # Or the next run would say how each of its jobs was killed.
+                K) builtin jobs >/dev/null 2>&1 ;;
                 E | L)
                         __gb_read "$size"
                         __gb_code=$__gb_text __gb_text='' __gb_seq=$seq

@@ -506,7 +506,7 @@ async function serve() {
       await step(seq, payload.toString(), input);
       if (isLast) return;
       input = null;
-    } else process.exit(1);
+    } else if (kind !== 'K') process.exit(1);
   }
 }
 
