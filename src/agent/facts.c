@@ -121,6 +121,13 @@ static bool is_root_writable(void)
         return writable;
 }
 
+static bool has_working_directory(void)
+{
+        char path[16];
+
+        return !getcwd(path, sizeof(path)) || strcmp(path, "/") != 0;
+}
+
 int facts_hello(struct wire_hello *ret)
 {
         struct wire_hello h = {
@@ -141,7 +148,7 @@ int facts_hello(struct wire_hello *ret)
         snprintf(h.version_text, sizeof(h.version_text), "%s", names.version);
         if (file_read_at(AT_FDCWD, "/proc/self/attr/current", h.apparmor, sizeof(h.apparmor)) < 0)
                 h.apparmor[0] = '\0';
-        if (stat(AGENT_WORKSPACE, &st) == 0) {
+        if (stat(has_working_directory() ? "." : AGENT_WORKSPACE, &st) == 0) {
                 h.workspace_dev = st.st_dev;
                 h.workspace_ino = st.st_ino;
         }
@@ -151,8 +158,8 @@ int facts_hello(struct wire_hello *ret)
 
 /* ---- usage ---- */
 
-static const char *const places[] = {AGENT_WORKSPACE, "/tmp", "/dev/shm", AGENT_CODE_DIR};
-static const unsigned full[] = {FULL_WORKSPACE, FULL_TMP, FULL_SHM, FULL_SOMEWHERE};
+static const char *const places[] = {AGENT_WORKSPACE, "/tmp", "/dev/shm", AGENT_CODE_DIR, AGENT_SCRATCH};
+static const unsigned full[] = {FULL_WORKSPACE, FULL_TMP, FULL_SHM, FULL_SOMEWHERE, FULL_WORKSPACE};
 
 struct place_use {
         bool known, full; /* known: it is a tmpfs, and was looked at */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/files_serve.h"
 
-#include "agent/wire.h"
 #include "base/fd.h"
 #include "engine/files_wire.h"
 
@@ -12,7 +11,7 @@
 
 int files_serve(int fd)
 {
-        _cleanup_close_ int root = open(AGENT_WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int root = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         if (root < 0)
                 return -errno;

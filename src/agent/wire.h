@@ -40,7 +40,8 @@
 #define AGENT_PATH AGENT_DIR "/agent"
 #define AGENT_RUNNER_DIR AGENT_DIR "/runner" /* glovebox_runner.py and its kin */
 #define AGENT_CODE_DIR "/run/glovebox"    /* a tmpfs that the code's files are written to */
-#define AGENT_WORKSPACE "/sandbox"
+#define AGENT_WORKSPACE "/sandbox" /* unless it is the working directory of the agent */
+#define AGENT_SCRATCH "/tmp/sandbox" /* the other place where it may be */
 
 enum wire_type {
         /* to the agent */
@@ -127,7 +128,7 @@ struct wire_hello {
         uint32_t root_writable;         /* 1: / is not mounted read-only */
         uint32_t is_gvisor;             /* 1: the kernel says so in its log (syslog(2)), which Linux's would not let us read */
         uint32_t landlock_abi;
-        uint64_t workspace_dev, workspace_ino; /* of AGENT_WORKSPACE */
+        uint64_t workspace_dev, workspace_ino; /* of the workspace */
         char release[65], version_text[65]; /* of uname() */
         char apparmor[64];              /* /proc/self/attr/current; empty: none */
 };
@@ -161,7 +162,7 @@ struct wire_end {
  * code_size bytes, and nothing behind them. */
 #define WIRE_PLAN_CONTEXT 1U /* its control channel is at WIRE_CONTROL_FD; standard input is empty */
 #define WIRE_PLAN_STDIN 2U   /* standard input is the stream WIRE_STDIN; without it: empty */
-#define WIRE_PLAN_FILES 4U   /* no program of the image: the agent itself, serving files (engine/files_wire.h) on its control channel, in AGENT_WORKSPACE */
+#define WIRE_PLAN_FILES 4U   /* no program of the image: the agent itself, serving files (engine/files_wire.h) on its control channel, in the working directory of the plan */
 struct wire_plan {
         uint32_t flags;
         uint32_t n_compile, n_run, n_env;

@@ -9,11 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMPILED_FILE "/tmp/glovebox-program"
-#define BOX_HOME_VARIABLE "HOME=" BOX_HOME
+#define COMPILED_FILE "glovebox-program"
 
 static const char *const base_env[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin", BOX_HOME_VARIABLE, "USER=sandbox", "LOGNAME=sandbox", "LANG=C.UTF-8", "TMPDIR=/tmp",
+        "PATH=/usr/local/bin:/usr/bin:/bin", "HOME={tmp}", "USER=sandbox", "LOGNAME=sandbox", "LANG=C.UTF-8", "TMPDIR={tmp}",
         "TERM=dumb",
 };
 
@@ -120,9 +119,9 @@ static int set_env(struct command *c, const struct language *language, const str
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(base_env); i++)
-                r = env_put(w, strdup(base_env[i]), err);
+                r = env_put(w, policy_fill_places(policy, base_env[i]), err);
         for (size_t i = 0; r == 0 && language->env[i]; i++)
-                r = env_put(w, strdup(language->env[i]), err);
+                r = env_put(w, policy_fill_places(policy, language->env[i]), err);
         for (const char *const *e = network_env(policy); r == 0 && *e; e++)
                 r = env_put(w, strdup(*e), err);
         for (size_t i = 0; r == 0 && i < policy->n_env; i++) {
@@ -153,13 +152,13 @@ static size_t bytes_of(const struct words *w)
         return bytes;
 }
 
-int command_place(struct code_place *ret, const char *code_name, int slot, gb_error *err)
+int command_place(struct code_place *ret, const struct policy *policy, const char *code_name, int slot, gb_error *err)
 {
         snprintf(ret->dir, sizeof(ret->dir), BOX_CODE_DIR);
-        snprintf(ret->out, sizeof(ret->out), COMPILED_FILE);
+        snprintf(ret->out, sizeof(ret->out), "%s/" COMPILED_FILE, policy_tmp(policy));
         if (slot >= 0) {
                 snprintf(ret->dir, sizeof(ret->dir), BOX_CODE_DIR "/%d", slot);
-                snprintf(ret->out, sizeof(ret->out), COMPILED_FILE "-%d", slot);
+                snprintf(ret->out, sizeof(ret->out), "%s/" COMPILED_FILE "-%d", policy_tmp(policy), slot);
         }
         if ((size_t)snprintf(ret->file, sizeof(ret->file), "%s/%s", ret->dir, code_name) >= sizeof(ret->file))
                 return error_set(err, GB_E_LIMIT, ENAMETOOLONG, "the name of the code is too long");

@@ -8,11 +8,9 @@
 #include "base/error.h"
 #include "base/macro.h"
 #include "policy/language.h"
-#include "policy/policy.h"
+#include "policy/place.h"
 
-#define BOX_WORKSPACE "/sandbox"
 #define BOX_CODE_DIR "/run/glovebox"
-#define BOX_HOME "/tmp"
 
 /* A list of strings it owns, NULL-terminated. */
 struct words {
@@ -35,7 +33,7 @@ DEFINE_CLEANUP(struct command, command_free)
 struct code_place {
         char dir[64], file[BOX_PATH_MAX], out[64];
 };
-int command_place(struct code_place *ret, const char *code_name, int slot, gb_error *err);
+int command_place(struct code_place *ret, const struct policy *policy, const char *code_name, int slot, gb_error *err);
 
 /* Code in a file: compiled where the language wants that, and run. */
 int command_set_program(struct command *c, const struct language *language, const struct policy *policy, const struct code_place *place,

@@ -10,6 +10,7 @@
 #include "engine/channel.h"
 
 #include "policy/network.h"
+#include "policy/place.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -115,8 +116,14 @@ static int write_hello(struct buffer *hello, const struct language *language, co
                 r = reserve(hello, policy);
         if (r == 0)
                 r = add_mode(&payload, policy, file, args);
-        for (size_t i = 0; r == 0 && language->env[i]; i++)
-                r = add_text(&payload, "env", language->env[i]);
+        if (r == 0 && policy->scratch_only)
+                r = add_variable(&payload, "HOME", policy_tmp(policy));
+        if (r == 0 && policy->scratch_only)
+                r = add_variable(&payload, "TMPDIR", policy_tmp(policy));
+        for (size_t i = 0; r == 0 && language->env[i]; i++) {
+                _cleanup_free_ char *text = policy_fill_places(policy, language->env[i]);
+                r = text ? add_text(&payload, "env", text) : -ENOMEM;
+        }
         for (const char *const *e = network_env(policy); r == 0 && *e; e++)
                 r = add_text(&payload, "env", *e);
         for (size_t i = 0; r == 0 && i < policy->n_env; i++)

@@ -21,7 +21,7 @@
 static const char builtin_text[] =
         "languages:\n"
         "  python: {aliases: [python3, py], extensions: [py], file: main.py, run: [python3, '{file}'],\n"
-        "    env: {PYTHONDONTWRITEBYTECODE: 1, PYTHONPATH: /sandbox, PYTHONSAFEPATH: 1}, etc: [fonts, matplotlibrc],\n"
+        "    env: {PYTHONDONTWRITEBYTECODE: 1, PYTHONPATH: '{workspace}', PYTHONSAFEPATH: 1}, etc: [fonts, matplotlibrc],\n"
         "    memory_min: 16m, context: python}\n"
         "  bash: {extensions: [bash], file: main.bash, run: [bash, '{file}'], context: bash}\n"
         "  sh: {extensions: [sh], file: main.sh, run: [sh, '{file}']}\n";

@@ -93,6 +93,7 @@ struct policy {
         uint64_t nofile;
 
         bool read_only;
+        bool scratch_only; /* the workspace is at BOX_SCRATCH, and besides /dev/shm nothing else can be written */
         enum network_mode network_mode;
         enum backend_kind backend; /* who isolates */
         char *runtime; /* of the engine: "runsc"; NULL: its default. Only with BACKEND_DOCKER */

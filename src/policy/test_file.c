@@ -79,7 +79,7 @@ static void test_refused(void **state)
         static const struct refused rows[] = {
                 {"mem_limt: 1g\n", "x.yaml:1:1: unknown key \"mem_limt\"; did you mean \"mem_limit\"?"},
                 {"zebra: 1\n", "x.yaml:1:1: unknown key \"zebra\"; the keys here are: cpu_count, mem_limit, timeout, timeout_max, "
-                               "cpu_time, pids_limit, tmp_size, disk_limit, inode_limit, output_limit, result_count, result_limit, nofile, read_only, "
+                               "cpu_time, pids_limit, tmp_size, disk_limit, inode_limit, output_limit, result_count, result_limit, nofile, read_only, scratch_only, "
                                "network_mode, network_bytes, network_requests, network_connections, guard, scrub, warm, backend, runtime, image, cap_drop, security_opt, mounts, env, "
                                "allow_weaker, guard_rules, guard_imports, network_allow, network_ranges, default_trust, trust_levels"},
                 {"timeout: 5\nmem_limit: 0\n", "x.yaml:2:12: mem_limit: \"0\" is too small; allowed: 4m to 1t"},

@@ -119,14 +119,15 @@ static int set_list(struct fields *f, struct policy *p, const char *key, const j
 }
 
 /* Whether only who could do it himself may ask for it. */
-static bool needs_local(const char *key, const json_t *value)
+static bool needs_local(const struct policy *p, const char *key, const json_t *value)
 {
         const char *text = json_string_value(value);
 
         if (strcmp(key, "network_mode") == 0)
                 return !text || (strcmp(text, "none") != 0 && strcmp(text, "allowlist") != 0);
         return strcmp(key, "mounts") == 0 || strcmp(key, "rootfs") == 0 || strcmp(key, "allow_weaker") == 0 ||
-               (strcmp(key, "read_only") == 0 && json_is_false(value));
+               (strcmp(key, "read_only") == 0 && json_is_false(value)) ||
+               (strcmp(key, "scratch_only") == 0 && json_is_false(value) && p->scratch_only);
 }
 
 static int set_key(struct fields *f, struct policy *p, const struct caller *caller, const char *key, const json_t *value, gb_error *err)
@@ -135,7 +136,7 @@ static int set_key(struct fields *f, struct policy *p, const struct caller *call
 
         if (strcmp(key, "trust") == 0)
                 return 0;
-        if (needs_local(key, value) && !caller->local)
+        if (needs_local(p, key, value) && !caller->local)
                 return fields_error(f, key, GB_E_DENIED, err, "this is for callers through the server's unix socket");
         if (strcmp(key, "env") == 0)
                 return set_env(f, p, value, err);

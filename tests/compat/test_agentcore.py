@@ -2,6 +2,7 @@
 """The tool class of a hardened image."""
 import asyncio
 import os
+import shutil
 import subprocess
 import threading
 import types
@@ -9,7 +10,7 @@ import types
 import pytest
 
 import base_image
-from compat_helpers import BURN, BURN_MAX, READ_ONLY, ROOT, on_each_backend
+from compat_helpers import BUILD, BURN, BURN_MAX, READ_ONLY, ROOT, on_each_backend
 from isolation import wait_until
 from promises import promise
 from glovebox import Client
@@ -22,6 +23,18 @@ WHO = ExecutionContext(user_id="u-1", agent_id="a-1")
 
 def call(parameters, **options):
     return asyncio.run(ExecutePythonTool(use_docker=True, **options).execute(parameters=parameters, context=WHO))
+
+
+@promise("agentcore-8", "There is an AppArmor profile agentcore-python-sandbox, for apparmor_parser and docker run.")
+def test_the_apparmor_profile():
+    """That it holds is proved in a virtual machine (tests/vm/guest_apparmor.py), since few test machines have AppArmor."""
+    ours, theirs = (ROOT / "images/apparmor/glovebox-container").read_text(), (BUILD / "images/apparmor" / IMAGE).read_text()
+    assert theirs == ours.replace("glovebox-container", IMAGE) and f"\nprofile {IMAGE} " in theirs
+    parser = shutil.which("apparmor_parser", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if not parser:
+        pytest.skip("the package apparmor is not installed")
+    done = subprocess.run([parser, "-Q", "-K", "-M", "/etc/apparmor.d/abi/3.0", "-N", str(BUILD / "images/apparmor" / IMAGE)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, IMAGE + "\n"), done.stderr
 
 
 @promise("agentcore-9", "execute(parameters, context) returns a result.")
@@ -65,6 +78,33 @@ def test_only_what_is_printed_is_output():
     assert call({"code": "import sys\nsys.stdout.write('no newline')"}).output == "no newline"
     answer = call({"code": "import atexit, sys\natexit.register(print, 'at exit')\nsys.exit(2)"})
     assert (answer.success, answer.output, answer.metadata["exit_code"]) == (False, "at exit\n", 2), answer
+
+
+WRITABLE = """
+import os
+for place, below, _ in os.walk('/'):
+    if place in ('/proc', '/sys'):
+        below.clear()
+    try:
+        open(place + '/probe', 'x').close()
+    except OSError:
+        continue
+    os.unlink(place + '/probe')
+    print(place)
+"""
+
+
+@promise("agentcore-3", "The file system is read-only except for /tmp/sandbox.")
+def test_only_one_place_can_be_written():
+    """And what Python needs for semaphores, and where glovebox puts programs."""
+    places = set(call({"code": WRITABLE}).output.splitlines())
+    assert places - {"/run/glovebox"} == {"/tmp/sandbox", "/dev/shm"}, places
+
+
+def test_what_python_needs_can_be_written():
+    code = ("import concurrent.futures, multiprocessing, os, tempfile\nprint(os.path.dirname(tempfile.mkdtemp()), os.path.expanduser('~'))\n"
+            "with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context('fork')) as pool:\n    print(list(pool.map(abs, [-1, -2])))")
+    assert call({"code": code}).output == "/tmp/sandbox /tmp/sandbox\n[1, 2]\n"
 
 
 @promise("agentcore-1", "Code is the user sandbox with uid 1000.")

@@ -8,7 +8,7 @@ import guest_session
 from guest_host import USER, Place, Skip
 
 DIRECTORY = "/usr/local/share/glovebox/apparmor"
-NATIVE, CONTAINER = "glovebox-native", "glovebox-container"
+NATIVE, CONTAINER, TOOL = "glovebox-native", "glovebox-container", "agentcore-python-sandbox"
 ENABLED = pathlib.Path("/sys/module/apparmor/parameters/enabled")
 SECURITYFS = pathlib.Path("/sys/kernel/security")
 
@@ -115,7 +115,7 @@ def not_loaded(place):
     result = place.run("print(1)").expect("ok")
     assert result.control("apparmor") == {"name": "apparmor", "state": "off", "how": f"the profile is not loaded: apparmor_parser -r -W {DIRECTORY}/{NATIVE}"}, result
     assert not any("apparmor" in note for note in result.json["notes"]), result
-    for profile in [NATIVE, CONTAINER]:
+    for profile in [NATIVE, CONTAINER, TOOL]:
         parse("-r", f"{DIRECTORY}/{profile}")
 
 
@@ -147,7 +147,7 @@ def ends(place):
 def tests():
     places = [Place("root", 0, "system.slice/test.service"), Place("user", USER, "user/leaf")]
     yield "apparmor/not_loaded", not_loaded, places[1]
-    for profile in [NATIVE, CONTAINER]:
+    for profile in [NATIVE, CONTAINER, TOOL]:
         yield f"apparmor/alone/{profile}", profile_alone, profile
     for place in places:
         for test in [one_shot, cold, warm, ends, *guest_session.SESSIONS]:

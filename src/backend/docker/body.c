@@ -6,6 +6,7 @@
 #include "agent/wire.h"
 #include "base/buffer.h"
 #include "base/json.h"
+#include "policy/place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -192,7 +193,7 @@ json_t *plan_body(const struct container_request *request, const struct containe
                          "Entrypoint", AGENT_PATH,
                          "Cmd",
                          "User", user,
-                         "WorkingDir", "/",
+                         "WorkingDir", request->policy->scratch_only ? BOX_SCRATCH : "/", /* or the agent takes AGENT_WORKSPACE */
                          "Hostname", "glovebox",
                          "Tty", 0,
                          "OpenStdin", 1,

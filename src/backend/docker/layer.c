@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES 512
-#define LAYER_FORMAT 1 /* another one makes other images */
+#define LAYER_FORMAT 2 /* another one makes other images */
 
 static const char *const runner_files[] = {"glovebox_runner.py", "glovebox_runner_results.py", "glovebox_runner_run.py", "bash_runner.bash", "node_runner.js"};
 
@@ -30,6 +30,7 @@ static const struct {
         const char *link; /* of a symbolic link: where it leads */
 } places[] = {
         {".glovebox", 0755, NULL}, {".glovebox/runner", 0755, NULL}, {"sandbox", 0755, NULL}, {"tmp", 01777, NULL},
+        {"tmp/sandbox", 0755, NULL},
         {"run", 0755, NULL},       {"var", 0755, NULL},              {"var/tmp", 01777, NULL}, {"workspace", 0777, "sandbox"},
 };
 

@@ -6,6 +6,7 @@
 #include "agent/wire.h"
 #include "base/quote.h"
 #include "kernel/apparmor.h"
+#include "policy/place.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -40,6 +41,18 @@ static int add_tmpfs(struct container_plan *p, const struct container_request *r
                  request->engine->podman ? PODMAN_NO_COPY : "");
         p->n_tmpfs++;
         return 0;
+}
+
+/* Podman would make them itself, and writable. */
+static void add_others(struct container_plan *p, const struct container_request *request)
+{
+        bool scratch = request->policy->scratch_only;
+        const char *flags = scratch ? "ro,noexec" : "rw,noexec";
+
+        (void)add_tmpfs(p, request, "/run", flags, TINY_BYTES, TINY_INODES, 0755, false);
+        (void)add_tmpfs(p, request, "/var/tmp", flags, TINY_BYTES, TINY_INODES, 01777, false);
+        if (scratch)
+                (void)add_tmpfs(p, request, BOX_TMP, flags, TINY_BYTES, TINY_INODES, 0755, false);
 }
 
 static bool is_planned(const struct container_plan *p, const char *path)
@@ -118,19 +131,20 @@ int plan_container(const struct container_request *request, struct container_pla
         if (r < 0)
                 return r;
         if (request->workspace)
-                add_bind(ret, request->workspace, AGENT_WORKSPACE, true);
+                add_bind(ret, request->workspace, policy_workspace(policy), true);
         else
-                (void)add_tmpfs(ret, request, AGENT_WORKSPACE, "rw,exec", policy->disk_limit_bytes, policy->inode_limit, 0755, true);
+                (void)add_tmpfs(ret, request, policy_workspace(policy), "rw,exec", policy->disk_limit_bytes, policy->inode_limit, 0755, true);
         for (size_t i = 0; i < policy->n_mounts; i++)
                 add_bind(ret, request->mount_sources[i], policy->mounts[i].target, policy->mounts[i].writable);
         /* There is room for these. */
-        (void)add_tmpfs(ret, request, "/tmp", "rw,exec", policy->tmp_size_bytes, policy->inode_limit, 01777, false);
+        if (!policy->scratch_only)
+                (void)add_tmpfs(ret, request, BOX_TMP, "rw,exec", policy->tmp_size_bytes, policy->inode_limit, 01777, false);
         (void)add_tmpfs(ret, request, "/dev/shm", "rw,exec", MIN(policy->tmp_size_bytes, CONTAINER_SHM_MAX), policy->inode_limit, 01777, false);
         (void)add_tmpfs(ret, request, AGENT_CODE_DIR, "rw,exec", CODE_DIR_BYTES, CODE_DIR_INODES, 0700, true);
         if (policy_has_secret_files(policy) || request->ca_size > 0)
                 (void)add_tmpfs(ret, request, SECRETS_DIR, "rw,noexec", 2 * SECRETS_BYTES_MAX + request->ca_size + (SECRETS_MAX + 1) * SECRET_BLOCK,
                                 SECRETS_MAX + 2, 0700, true);
-        (void)add_tmpfs(ret, request, "/run", "rw,noexec", TINY_BYTES, TINY_INODES, 0755, false);
-        (void)add_tmpfs(ret, request, "/var/tmp", "rw,noexec", TINY_BYTES, TINY_INODES, 01777, false);
+        if (!policy->scratch_only || request->engine->podman)
+                add_others(ret, request);
         return add_volumes(ret, request, err);
 }

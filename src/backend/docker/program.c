@@ -25,14 +25,14 @@ static int add_words(struct buffer *plan, const struct words *w)
         return r;
 }
 
-static int write_plan(struct buffer *plan, struct wire_plan *head, const struct command *c, const char *file, const void *code, gb_error *err)
+static int write_plan(struct buffer *plan, struct wire_plan *head, const char *cwd, const struct command *c, const char *file, const void *code, gb_error *err)
 {
         head->n_compile = (uint32_t)c->compile.n;
         head->n_run = (uint32_t)c->run.n;
         head->n_env = (uint32_t)c->env.n;
         int r = buffer_add(plan, head, sizeof(*head));
         if (r == 0)
-                r = buffer_add(plan, BOX_WORKSPACE, sizeof(BOX_WORKSPACE));
+                r = buffer_add(plan, cwd, strlen(cwd) + 1);
         if (r == 0)
                 r = buffer_add(plan, file, strlen(file) + 1);
         if (r == 0)
@@ -64,11 +64,11 @@ static int plan_program(struct backend_session *s, const struct program_request 
         if (r == 0 && context)
                 r = command_set_context(c, q->language, q->policy, AGENT_RUNNER_DIR, err);
         else if (r == 0) {
-                r = command_place(&place, q->code_name ? q->code_name : q->language->file, q->alone ? -1 : (int)(s->next_slot++ % ONCE_SLOTS), err);
+                r = command_place(&place, q->policy, q->code_name ? q->code_name : q->language->file, q->alone ? -1 : (int)(s->next_slot++ % ONCE_SLOTS), err);
                 if (r == 0)
                         r = command_set_program(c, q->language, q->policy, &place, q->args, err);
         }
-        return r < 0 ? r : write_plan(plan, &head, c, place.file, q->code, err);
+        return r < 0 ? r : write_plan(plan, &head, s->cwd, c, place.file, q->code, err);
 }
 
 int program_docker_start(struct backend_session *s, const struct program_request *q, struct backend_program **ret, struct program_io *ret_io,
@@ -96,7 +96,7 @@ static int start_files(struct backend_session *s, const char *file, const void *
 
         buffer_init(&plan, WIRE_PLAN_MAX);
         plan.secret = true; /* variables and files may be */
-        int r = none ? write_plan(&plan, &head, none, file, bytes, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
+        int r = none ? write_plan(&plan, &head, s->cwd, none, file, bytes, err) : error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         if (r == 0)
                 r = line_start(&s->line, &plan, -1, true, &p, &io, err);
         if (r < 0)

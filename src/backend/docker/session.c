@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "egress/protocol.h"
 #include "kernel/sys.h"
+#include "policy/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -348,7 +349,7 @@ int session_docker_open(const struct session_request *q, struct controls *ret_co
         struct backend_session *s = calloc(1, sizeof(*s));
         if (!s)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
-        *s = (struct backend_session){.engine = engine, .pidfd = -1, .workspace = -1, .stats_lock = PTHREAD_MUTEX_INITIALIZER};
+        *s = (struct backend_session){.engine = engine, .pidfd = -1, .workspace = -1, .cwd = policy_workspace(q->policy), .stats_lock = PTHREAD_MUTEX_INITIALIZER};
         memset(&s->counters, -1, sizeof(s->counters));
         if (q->workspace_fd >= 0)
                 s->workspace = fcntl(q->workspace_fd, F_DUPFD_CLOEXEC, 3);

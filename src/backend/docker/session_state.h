@@ -25,6 +25,7 @@ struct backend_session {
         uint64_t stats_usec;
         pthread_mutex_t stats_lock;
         int workspace; /* a directory of the host; -1: private */
+        const char *cwd; /* where it is in the container */
         uid_t uid;
         gid_t gid;
         uint64_t memory_peak_bytes, pids_peak; /* of the engine's numbers, as far as they were asked for */

@@ -101,6 +101,70 @@ static void test_body(void **state)
         sample_done(&s);
 }
 
+static bool has_text(const json_t *list, const char *text)
+{
+        size_t i;
+        json_t *item;
+
+        json_array_foreach(list, i, item)
+                if (strstr(json_string_value(item), text))
+                        return true;
+        return false;
+}
+
+/* What tells of the host is covered, on Podman by an option. */
+static void test_masks(void **state)
+{
+        struct policy host_network = policy;
+        struct engine podman = docker;
+        struct sample s;
+
+        podman.podman = true;
+        host_network.network_mode = NETWORK_HOST;
+        sample_init(&s, &docker, &policy);
+        assert_true(has_text(json_below(s.body, "HostConfig.MaskedPaths"), "/sys"));
+        assert_false(has_text(json_below(s.body, "HostConfig.SecurityOpt"), "mask="));
+        assert_true(has_text(json_below(s.body, "HostConfig.Dns"), "127.0.0.1"));
+        sample_done(&s);
+
+        sample_init(&s, &podman, &policy);
+        assert_null(json_below(s.body, "HostConfig.MaskedPaths"));
+        assert_true(has_text(json_below(s.body, "HostConfig.SecurityOpt"), "mask=/dev/mqueue:/proc/acpi:"));
+        assert_true(has_text(json_below(s.body, "HostConfig.SecurityOpt"), ":/sys:/etc/resolv.conf"));
+        sample_done(&s);
+
+        sample_init(&s, &docker, &host_network);
+        assert_null(json_below(s.body, "HostConfig.Dns"));
+        sample_done(&s);
+        sample_init(&s, &podman, &host_network);
+        assert_false(has_text(json_below(s.body, "HostConfig.SecurityOpt"), "resolv.conf"));
+        sample_done(&s);
+}
+
+static void test_scratch_only(void **state)
+{
+        static const char *const covered[] = {"/tmp", "/run", "/var/tmp"};
+        struct policy scratch = policy;
+        struct engine podman = docker;
+        struct sample s;
+
+        podman.podman = true;
+        scratch.scratch_only = true;
+        sample_init(&s, &docker, &scratch);
+        const json_t *tmpfs = json_below(s.body, "HostConfig.Tmpfs");
+        assert_string_equal(text_of(s.body, "WorkingDir"), "/tmp/sandbox");
+        assert_string_equal(json_string_value(json_object_get(tmpfs, "/tmp/sandbox")), "rw,exec,nosuid,nodev,size=9437184,nr_inodes=500,mode=755,uid=1000,gid=1001");
+        assert_null(json_object_get(tmpfs, "/sandbox"));
+        assert_null(json_object_get(tmpfs, "/run"));
+        sample_done(&s);
+
+        sample_init(&s, &podman, &scratch); /* it would make these itself, and writable */
+        tmpfs = json_below(s.body, "HostConfig.Tmpfs");
+        for (size_t i = 0; i < ARRAY_SIZE(covered); i++)
+                assert_memory_equal(json_string_value(json_object_get(tmpfs, covered[i])), "ro,", 3);
+        sample_done(&s);
+}
+
 static void test_never_root(void **state)
 {
         struct container_request request = {.engine = &docker, .policy = &policy, .image = IMAGE, .session = "s1", .gid = 5, .mount_sources = sources};
@@ -489,7 +553,7 @@ static void test_layer(void **state)
                         assert_true(data[at + 156] == '2' && strcmp(data + at + 157, "sandbox") == 0);
                 at += 512 + (strtoul(data + at + 124, NULL, 8) + 511) / 512 * 512;
         }
-        assert_int_equal(entries, 8 + ARRAY_SIZE(names));
+        assert_int_equal(entries, 9 + ARRAY_SIZE(names));
 
         write_file(dir, "glovebox-agent", "another");
         assert_int_equal(layer_hash(&after, &err), 0);
@@ -550,7 +614,9 @@ static void test_seccomp_json(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_body),      cmocka_unit_test(test_never_root),    cmocka_unit_test(test_compare), cmocka_unit_test(test_apparmor), cmocka_unit_test(test_volume_below_a_mount), cmocka_unit_test(test_compare_lists),
+                cmocka_unit_test(test_body),
+                cmocka_unit_test(test_masks),
+                cmocka_unit_test(test_scratch_only),      cmocka_unit_test(test_never_root),    cmocka_unit_test(test_compare), cmocka_unit_test(test_apparmor), cmocka_unit_test(test_volume_below_a_mount), cmocka_unit_test(test_compare_lists),
                 cmocka_unit_test(test_podman),    cmocka_unit_test(test_controls),      cmocka_unit_test(test_hello),   cmocka_unit_test(test_owner),
                 cmocka_unit_test(test_image_names), cmocka_unit_test(test_layer),       cmocka_unit_test(test_seccomp_json), cmocka_unit_test(test_allowlist),
         };

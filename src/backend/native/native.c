@@ -28,6 +28,7 @@ struct backend_box {
         int listener; /* where it comes from; -1: there is none, or it was taken */
         struct warden_process warden;
         bool over; /* the last event was read */
+        bool scratch_only;
 };
 
 /* The warden that prepare() has started and nobody has taken yet. */
@@ -114,6 +115,7 @@ static int native_start(const struct box_request *request, struct controls *ret_
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         box->socket = box->listener = -1;
         box->warden = WARDEN_NOBODY;
+        box->scratch_only = request->policy->scratch_only;
         int r = native_host_probe(&host, true);
         if (r < 0)
                 return native_host_fail(r, err);
@@ -130,24 +132,26 @@ static int native_event_fd(const struct backend_box *box)
         return box->socket;
 }
 
-/* The order in which every plan makes them: /tmp, /dev/shm, then the private workspace or what is ours (root.c). */
-static unsigned full_places(uint32_t mask)
+/* The order in which every plan makes them: /tmp if it is one, /dev/shm, then the private workspace or what is ours (root.c). */
+static unsigned full_places(uint32_t mask, bool scratch_only)
 {
         static const unsigned places[] = {FULL_TMP, FULL_SHM, FULL_WORKSPACE};
-        unsigned full = mask >> ARRAY_SIZE(places) ? FULL_SOMEWHERE : 0;
+        unsigned full = 0;
 
+        mask <<= scratch_only;
+        full |= mask >> ARRAY_SIZE(places) ? FULL_SOMEWHERE : 0;
         for (size_t i = 0; i < ARRAY_SIZE(places); i++)
                 full |= mask >> i & 1 ? places[i] : 0;
         return full;
 }
 
-void warden_fill_end(struct box_end *end, const struct box_report *report)
+void warden_fill_end(struct box_end *end, const struct box_report *report, bool scratch_only)
 {
         *end = (struct box_end){
                 .ending = report->ending,
                 .stop = (enum box_stop)report->stop,
                 .compiling = report->compiling,
-                .disk_full = full_places(report->disk_full),
+                .disk_full = full_places(report->disk_full, scratch_only),
                 .disk_hidden = report->disk_hidden,
                 .pids_full = report->pids_full,
                 .wall_usec = report->wall_usec,
@@ -188,7 +192,7 @@ static int native_next_event(struct backend_box *box, struct box_event *ret, gb_
                 return 0;
         case WARDEN_ENDED:
                 ret->kind = BOX_EVENT_ENDED;
-                warden_fill_end(&ret->end, &event.report);
+                warden_fill_end(&ret->end, &event.report, box->scratch_only);
                 box->over = true;
                 return 0;
         default:

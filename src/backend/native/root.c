@@ -108,8 +108,8 @@ static int plan_made_up_etc(struct box_plan *p, const struct box_request *reques
         int r;
 
         snprintf(passwd, sizeof(passwd),
-                 "sandbox:x:%u:%u:sandbox:" BOX_HOME ":/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-                 request->uid, request->gid);
+                 "sandbox:x:%u:%u:sandbox:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+                 request->uid, request->gid, policy_tmp(request->policy));
         snprintf(group, sizeof(group), "sandbox:x:%u:\nnogroup:x:65534:\n", request->gid);
         const char *const files[][2] = {
                 {"/etc/passwd", passwd},
@@ -236,12 +236,12 @@ static int plan_workspace(struct box_plan *p, const struct box_request *request,
         int r;
 
         if (request->workspace_fd < 0) {
-                r = plan_tmpfs(p, BOX_WORKSPACE, policy->disk_limit_bytes, policy->inode_limit, 0755, err);
+                r = plan_tmpfs(p, policy_workspace(policy), policy->disk_limit_bytes, policy->inode_limit, 0755, err);
         } else {
                 int fd = duplicate(request->workspace_fd, err);
                 if (fd < 0)
                         return fd;
-                r = plan_bind(p, BOX_WORKSPACE, fd, BOX_SOURCE_OWNED | BOX_SOURCE_WRITABLE, false, err);
+                r = plan_bind(p, policy_workspace(policy), fd, BOX_SOURCE_OWNED | BOX_SOURCE_WRITABLE, false, err);
         }
         return r;
 }
@@ -252,8 +252,10 @@ static int plan_private(struct box_plan *p, const struct box_request *request, g
         const struct policy *policy = request->policy;
 
         int r = plan_special(p, BOX_OP_PROC, "/proc", err);
-        if (r == 0)
-                r = plan_tmpfs(p, "/tmp", policy->tmp_size_bytes, policy->inode_limit, 01777, err);
+        if (r == 0 && policy->scratch_only)
+                r = plan_dir(p, BOX_TMP, 0755, 0, err); /* of the root */
+        else if (r == 0)
+                r = plan_tmpfs(p, BOX_TMP, policy->tmp_size_bytes, policy->inode_limit, 01777, err);
         if (r == 0)
                 r = plan_tmpfs(p, "/dev/shm", MIN(policy->tmp_size_bytes, SHM_SIZE_MAX), policy->inode_limit, 01777, err);
         return r < 0 ? r : plan_workspace(p, request, err);
@@ -267,6 +269,8 @@ static int plan_root(struct box_plan *p, const struct box_request *request, gb_e
                 r = plan_devices(p, err);
         if (r == 0)
                 r = plan_private(p, request, err);
+        if (r == 0 && request->policy->scratch_only)
+                r = plan_symlink(p, BOX_WORKSPACE, &BOX_SCRATCH[1], err);
         if (r == 0)
                 r = plan_symlink(p, "/workspace", "sandbox", err);
         return r < 0 ? r : plan_mounts(p, request, err);

@@ -54,6 +54,7 @@ struct backend_session {
         struct usage_files usage;
         bool unified;
         bool warm; /* its interpreters come from a template */
+        bool scratch_only;
         bool is_private; /* its workspace is a file system of its own */
         int files;       /* the workspace as our own: a directory of the host, or what the warden lends; -1: nobody has asked yet */
         pthread_mutex_t files_lock;
@@ -130,10 +131,16 @@ struct warmth {
         char note[TEMPLATE_WHY_MAX], why[TEMPLATE_WHY_MAX];
 };
 
+/* Whether it has what the root of a template has not. */
+static bool has_own_root(const struct policy *policy)
+{
+        return policy->n_mounts > 0 || !policy->read_only || policy->scratch_only;
+}
+
 /* Why a template cannot serve this request; NULL: it can. */
 static const char *why_cold(const struct session_request *q, const struct native_host *host)
 {
-        bool own_root = q->policy->n_mounts > 0 || !q->policy->read_only;
+        bool own_root = has_own_root(q->policy);
 
         if (!q->template)
                 return "";
@@ -172,7 +179,7 @@ static void decide_warmth(const struct session_request *q, const struct native_h
                 return;
         }
         w->use = template_ensure(q->template, host, !warden_is_shared(), &w->key, w->note, w->why) == 0;
-        w->inherits = q->policy->n_mounts == 0 && q->policy->read_only;
+        w->inherits = !has_own_root(q->policy);
 }
 
 static void say_warmth(const struct session_request *q, const struct warmth *w, struct controls *c)
@@ -192,7 +199,7 @@ static void say_warmth(const struct session_request *q, const struct warmth *w, 
 
 static int plan_session(struct box_plan *plan, const struct box_request *request, const struct warmth *w, gb_error *err)
 {
-        plan->cwd = BOX_WORKSPACE;
+        plan->cwd = policy_workspace(request->policy);
         return w->use && w->inherits ? root_plan_inherited(plan, request, err) : root_plan_session(plan, request, err);
 }
 
@@ -309,6 +316,7 @@ static int session_new(const struct session_request *q, bool unified, struct bac
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         *s = (struct backend_session){
                 .channel = -1, .workspace = -1, .listener = -1, .first = -1, .files = -1, .unified = unified, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0,
+                .scratch_only = q->policy->scratch_only,
                 .files_lock = PTHREAD_MUTEX_INITIALIZER,
         };
         memset(&s->usage, -1, sizeof(s->usage));
@@ -646,7 +654,7 @@ int program_native_next_event(struct backend_program *p, struct box_event *ret, 
         }
         ret->kind = BOX_EVENT_ENDED;
         ret->t_usec = event.t_usec;
-        warden_fill_end(&ret->end, &event.report);
+        warden_fill_end(&ret->end, &event.report, p->session->scratch_only);
         if (ret->end.oom_kills > 0)
                 drop_first(p->session); /* it is ended as well, and that is nothing that a later run did */
         return 0;

@@ -17,10 +17,11 @@
 # shell stays. `exit`, and an unset variable under `set -u`, do end the shell, as they end a script.
 #
 # Names that begin with __gb_ and the descriptors 20 and 21 are ours. Only standard input needs programs
-# (head, rm) and a file, in /tmp.
+# (head, rm) and a file, in $TMPDIR or /tmp.
 
 __gb_seq='' __gb_pending='' # the run's number; the same, as long as it can be interrupted and has no end
-__gb_code='' __gb_stdin=/dev/null
+__gb_code='' __gb_stdin=/dev/null __gb_tmp=/tmp
+[[ ! -d ${TMPDIR-} || ! -w $TMPDIR ]] || __gb_tmp=$TMPDIR
 __gb_status=0 __gb_flags='' # of the run before: $?, and those options of $- that are off between runs
 __gb_unwinding='' __gb_interrupted='' __gb_last=''
 __gb_traps='' __gb_err='' __gb_armed='' # code ever spoke of traps; the user's trap on ERR; ours is set
@@ -61,10 +62,10 @@ __gb_configure() {
 # The run's standard input. It may hold any byte, so it goes to a file, which is open on 21 and has no name.
 __gb_input() {
         builtin local file
-        file=/tmp/.glovebox-stdin.$$
+        file=$__gb_tmp/.glovebox-stdin.$$
         # An interrupt must not end head: the rest would be taken for a frame.
         if ! (builtin trap '' INT; builtin command -p head -c "$1") <&20 >|"$file" || ! exec 21<"$file"; then
-                builtin echo "glovebox: cannot keep the run's standard input in $file; is /tmp full?" >&2
+                builtin echo "glovebox: cannot keep the run's standard input in $file; is its directory full?" >&2
                 builtin exit 1
         fi
         builtin command -p rm -f "$file"

@@ -412,9 +412,12 @@ function openStdin(file) {
   stdin = null;
 }
 
+// $TMPDIR as the box has set it, not as the code sets it later.
+const temporary = fs.existsSync(process.env.TMPDIR || '') ? process.env.TMPDIR : '/tmp';
+
 // The file has no name any more when the code sees it.
 function putStdin(data) {
-  const file = path.join('/tmp', `.glovebox-stdin.${process.pid}`);
+  const file = path.join(temporary, `.glovebox-stdin.${process.pid}`);
   const fd = fs.openSync(file, 'w+');
   fs.unlinkSync(file);
   for (let n = 0; n < data.length;) n += fs.writeSync(fd, data, n);

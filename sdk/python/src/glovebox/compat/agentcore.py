@@ -19,9 +19,7 @@ from . import _backend, _options
 IMAGE = "agentcore-python-sandbox"
 TEMPLATE = "python"
 TIMEOUT_SECONDS, TIMEOUT_MAX_SECONDS = 30.0, 300.0
-MEMORY, TMP_SIZE, CPUS = "512m", "100m", 1.0
-PLACE = "/tmp/sandbox"
-_PREPARE = f"import os as _os\n_os.makedirs({PLACE!r}, exist_ok=True)\n_os.chdir({PLACE!r})\ndel _os"
+MEMORY, DISK, CPUS = "512m", "100m", 1.0
 _PARAMETERS = ("code", "timeout")
 
 
@@ -85,9 +83,8 @@ class ExecutePythonTool:
     async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, context: ExecutionContext) -> ToolResult:
         more = getattr(context, "metadata", None) or {}  # a context of the program's own class may have none
         metadata = {**{str(name): str(text) for name, text in more.items()}, "user_id": context.user_id, "agent_id": context.agent_id}
-        policy = _options.limits(cpus=CPUS, tmp=TMP_SIZE, disk=TMP_SIZE, timeout=timeout)
+        policy = {**_options.limits(cpus=CPUS, disk=DISK, timeout=timeout), "scratch_only": True}
         async with AsyncSandbox(**made_of, memory=MEMORY, secrets=self._secrets, policy=policy, metadata=metadata, client=self._client) as box:
-            await box.run(_PREPARE, check=True)
             return _tool_result(await box.run(code, last=True))
 
 
