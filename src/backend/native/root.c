@@ -344,6 +344,11 @@ int root_plan_session(struct box_plan *p, const struct box_request *request, gb_
         return r < 0 ? r : plan_tmpfs(p, BOX_CODE_DIR, CODE_SIZE_BYTES, CODE_INODES, 0755, err);
 }
 
+bool root_is_own(const struct policy *policy)
+{
+        return policy->n_mounts > 0 || !policy->read_only || policy->scratch_only;
+}
+
 int root_plan_inherited(struct box_plan *p, const struct box_request *request, gb_error *err)
 {
         int r = plan_dir(p, "/dev", 0755, BOX_OP_LANDLOCK_DEVICE, err);

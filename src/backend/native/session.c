@@ -131,16 +131,10 @@ struct warmth {
         char note[TEMPLATE_WHY_MAX], why[TEMPLATE_WHY_MAX];
 };
 
-/* Whether it has what the root of a template has not. */
-static bool has_own_root(const struct policy *policy)
-{
-        return policy->n_mounts > 0 || !policy->read_only || policy->scratch_only;
-}
-
 /* Why a template cannot serve this request; NULL: it can. */
 static const char *why_cold(const struct session_request *q, const struct native_host *host)
 {
-        bool own_root = has_own_root(q->policy);
+        bool own_root = root_is_own(q->policy);
 
         if (!q->template)
                 return "";
@@ -179,7 +173,7 @@ static void decide_warmth(const struct session_request *q, const struct native_h
                 return;
         }
         w->use = template_ensure(q->template, host, !warden_is_shared(), &w->key, w->note, w->why) == 0;
-        w->inherits = !has_own_root(q->policy);
+        w->inherits = !root_is_own(q->policy);
 }
 
 static void say_warmth(const struct session_request *q, const struct warmth *w, struct controls *c)
