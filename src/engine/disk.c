@@ -19,11 +19,42 @@
 #define REPLACED_MAX 8
 #define INODES_CHANGED 16 /* as many files or more are worth a look */
 
+#define PAGE_BYTES_MIN 4096 /* a smaller file takes as much */
+
 struct walk {
         DIR *stack[DISK_DEPTH_MAX];
         int depth;
+        const struct timespec *since;
         struct disk_usage usage;
 };
+
+/* All that is asked of a file, in one call: two could be about two files. */
+static int look(int dir, const char *name, int flags, struct statx *ret)
+{
+        return statx(dir, name, flags | AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_BTIME, ret) < 0 ? -errno : 0;
+}
+
+static bool is_younger(const struct statx *st, const struct timespec *since)
+{
+        if (!since || !(st->stx_mask & STATX_BTIME))
+                return false;
+        return st->stx_btime.tv_sec != since->tv_sec ? st->stx_btime.tv_sec > since->tv_sec : st->stx_btime.tv_nsec > since->tv_nsec;
+}
+
+static void add(struct disk_usage *usage, const struct statx *st, const struct timespec *since)
+{
+        /* A file with many names is counted once, in parts. */
+        uint64_t names = S_ISDIR(st->stx_mode) || st->stx_nlink == 0 ? 1 : st->stx_nlink, taken = st->stx_blocks * 512;
+
+        usage->inodes++;
+        usage->bytes += taken / names;
+        usage->set_id += S_ISREG(st->stx_mode) && st->stx_mode & (S_ISUID | S_ISGID);
+        if (!is_younger(st, since))
+                return;
+        usage->new_inodes++;
+        /* A file system may give a file more than it holds, ahead of time or in large pieces. */
+        usage->new_bytes += MIN(taken, (st->stx_size + PAGE_BYTES_MIN - 1) / PAGE_BYTES_MIN * PAGE_BYTES_MIN) / names;
+}
 
 static int push(struct walk *w, int fd)
 {
@@ -45,15 +76,16 @@ static bool is_closed(int errnum)
 
 /* Looks at that name: 1, with *ret_fd open or a negative errno for a directory that can be descended into;
  * 0 when it is gone again; or a negative errno. A directory that was replaced between two calls is looked at again. */
-static int look_at(const struct walk *w, const char *name, struct stat *ret, int *ret_fd)
+static int look_at(const struct walk *w, const char *name, struct statx *ret, int *ret_fd)
 {
         int parent = dirfd(w->stack[w->depth - 1]), errnum = 0;
 
         *ret_fd = -1;
         for (int i = 0; i < REPLACED_MAX; i++) {
-                if (fstatat(parent, name, ret, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-                        return errno == ENOENT ? 0 : -errno;
-                if (!S_ISDIR(ret->st_mode) || w->depth == DISK_DEPTH_MAX)
+                int r = look(parent, name, AT_SYMLINK_NOFOLLOW, ret);
+                if (r < 0)
+                        return r == -ENOENT ? 0 : r;
+                if (!S_ISDIR(ret->stx_mode) || w->depth == DISK_DEPTH_MAX)
                         return 1;
                 *ret_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
                 if (*ret_fd >= 0)
@@ -70,7 +102,7 @@ static int look_at(const struct walk *w, const char *name, struct stat *ret, int
 /* 0, or a negative errno: it could not be counted. */
 static int visit(struct walk *w, const char *name)
 {
-        struct stat st;
+        struct statx st;
         int fd;
 
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -82,13 +114,8 @@ static int visit(struct walk *w, const char *name)
         }
         if (r <= 0)
                 return r;
-        w->usage.inodes++;
-        /* A file with many names is counted once, in parts. */
-        uint64_t names = S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : (uint64_t)st.st_nlink;
-        w->usage.bytes += (uint64_t)st.st_blocks * 512 / names;
-        if (S_ISREG(st.st_mode) && st.st_mode & (S_ISUID | S_ISGID))
-                w->usage.set_id++;
-        if (!S_ISDIR(st.st_mode))
+        add(&w->usage, &st, w->since);
+        if (!S_ISDIR(st.stx_mode))
                 return 0;
         if (w->depth == DISK_DEPTH_MAX || (fd < 0 && is_closed(-fd))) {
                 w->usage.hidden++;
@@ -97,28 +124,27 @@ static int visit(struct walk *w, const char *name)
         return fd < 0 ? fd : push(w, fd);
 }
 
-static int measure_file(int fd, struct disk_usage *usage)
+static int measure_file(int fd, const struct timespec *since, struct disk_usage *usage)
 {
-        struct stat st;
+        struct statx st;
+        int r = look(fd, "", AT_EMPTY_PATH, &st);
 
-        if (fstat(fd, &st) < 0)
-                return -errno;
-        usage->inodes++;
-        usage->bytes += (uint64_t)st.st_blocks * 512;
-        usage->set_id += (st.st_mode & (S_ISUID | S_ISGID)) != 0;
-        return 0;
+        if (r == 0)
+                add(usage, &st, since);
+        return r;
 }
 
-int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage)
+int disk_measure(int fd, uint64_t max_inodes, const struct timespec *since, struct disk_usage *usage)
 {
         _cleanup_free_ struct walk *w = calloc(1, sizeof(*w));
 
         if (!w)
                 return -ENOMEM;
+        w->since = since;
         w->usage = *usage;
         int r = push(w, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (r == -ENOTDIR)
-                return measure_file(fd, usage);
+                return measure_file(fd, since, usage);
         if (r < 0)
                 return r;
         while (w->depth > 0) {
@@ -167,7 +193,7 @@ int disk_watch_add(struct disk_watch *w, int fd)
         w->free[w->n] = room;
         w->floors[w->n] = room > w->limit_bytes * 2 ? MIN((uint64_t)FREE_FLOOR_BYTES, room / 2) : 0;
         w->fds[w->n++] = fd;
-        return disk_measure(fd, UINT64_MAX - 1, &w->before);
+        return disk_measure(fd, UINT64_MAX - 1, NULL, &w->before);
 }
 
 static uint64_t grown(uint64_t now, uint64_t before)
@@ -175,14 +201,26 @@ static uint64_t grown(uint64_t now, uint64_t before)
         return now > before ? now - before : 0;
 }
 
+/* Files have their times from a clock that is late by up to its resolution. */
+void disk_clock(struct timespec *ret)
+{
+        struct timespec late = {.tv_nsec = 10000000};
+
+        (void)clock_getres(CLOCK_REALTIME_COARSE, &late);
+        (void)clock_gettime(CLOCK_REALTIME, ret);
+        ret->tv_sec -= late.tv_sec + (ret->tv_nsec < late.tv_nsec);
+        ret->tv_nsec += (ret->tv_nsec < late.tv_nsec ? 1000000000 : 0) - late.tv_nsec;
+}
+
 enum disk_state disk_watch_look(struct disk_watch *w)
 {
         uint64_t start = monotonic_usec();
         struct disk_usage now = {0};
 
+        disk_clock(&w->since);
         w->error = 0;
         for (size_t i = 0; i < w->n; i++) {
-                int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &now);
+                int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &w->since, &now);
                 int e = free_room(w->fds[i], &w->free[i], &w->free_inodes[i]);
                 now.hidden += r < 0 && is_closed(-r);
                 r = r < 0 && is_closed(-r) ? 0 : r;
@@ -241,14 +279,14 @@ bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes)
         return false;
 }
 
-int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, struct disk_usage *ret)
+int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct timespec *since, struct disk_usage *ret)
 {
         struct disk_usage now = {0};
 
         for (size_t i = 0; i < w->n; i++) {
                 int r = free_room(w->fds[i], &w->free[i], &w->free_inodes[i]);
                 if (r == 0)
-                        r = disk_measure(w->fds[i], w->before.inodes + max_inodes, &now);
+                        r = disk_measure(w->fds[i], w->before.inodes + max_inodes, since, &now);
                 if (r < 0)
                         return r;
         }

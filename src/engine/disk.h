@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/limits.h"
 
@@ -16,6 +17,7 @@
 
 struct disk_usage {
         uint64_t bytes, inodes;
+        uint64_t new_bytes, new_inodes; /* of files that are younger than was asked about: no more than their sizes say */
         uint64_t hidden; /* directories too deep, or closed to us: what is in them is not known */
         uint64_t set_id; /* files with a set-user-id or set-group-id bit */
 };
@@ -36,6 +38,7 @@ struct disk_watch {
         struct disk_usage now;            /* all that was there at the last look, if it was counted to its end */
         bool counted;
         uint64_t took_usec, looked_usec;  /* the last look, and when it ended (CLOCK_MONOTONIC) */
+        struct timespec since;            /* shortly before the last look: what is younger is `new` in now */
         /* the last look saw everything, or too much; otherwise the amounts are those of the look before it */
         bool whole;
         int error;                        /* an errno when the host could not complete the last look; 0: it could */
@@ -43,8 +46,8 @@ struct disk_watch {
 
 /* Adds the tree or file at fd to *usage; stops as soon as it holds more than max_inodes. Returns 0, or a
  * negative errno when a part of it could not be read for another reason than permission or depth, which are counted in
- * hidden: then *usage is untouched. */
-int disk_measure(int fd, uint64_t max_inodes, struct disk_usage *usage);
+ * hidden: then *usage is untouched. since: files born later are new, where the file system knows that; NULL: none. */
+int disk_measure(int fd, uint64_t max_inodes, const struct timespec *since, struct disk_usage *usage);
 
 void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes);
 /* Before the run: adds a place with its present contents. 0 or a negative errno. */
@@ -56,7 +59,9 @@ enum disk_state disk_watch_glance(struct disk_watch *w);
 /* Another glance: whether as much was written or removed since the last look, by whomever. */
 bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes);
 /* Counts all of it, up to max_inodes more than there were before. 0, or a negative errno, also for what could not be counted to its end. */
-int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, struct disk_usage *ret);
+int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct timespec *since, struct disk_usage *ret);
+/* A time so that a file which is made from now on is younger. */
+void disk_clock(struct timespec *ret);
 /* That much of the growth is the host's: it counts as having been there before. */
 void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes);
 

@@ -130,7 +130,7 @@ static bool is_over_disk(struct exec *x)
 
         if (!places_are_watched(&s->places) || pthread_mutex_trylock(&s->disk_lock) != 0)
                 return false;
-        over = places_look_if_due(&s->places, &x->result->facts);
+        over = growth_look(x, true);
         pthread_mutex_unlock(&s->disk_lock);
         return over;
 }
@@ -248,7 +248,7 @@ static void take_usage(struct exec *x)
                 return;
         pthread_mutex_lock(&s->disk_lock);
         /* The last look: what a short program wrote between two looks counts as well. */
-        if (f->stop == STOP_NONE && (x->channel ? places_look_if_due(&s->places, f) : places_look(&s->places, f)))
+        if (f->stop == STOP_NONE && growth_look(x, x->channel))
                 f->stop = STOP_DISK;
         growth_end(x, x->after_known ? &x->after : NULL, x->after_usec);
         places_add_peaks(&s->places, f);

@@ -90,15 +90,15 @@ static int private_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_e
 int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err)
 {
         struct disk_watch *w = &s->places.disk;
-        struct box_usage before;
+        struct box_usage usage;
 
         if (is_private(s))
                 return private_room(s, bytes, inodes, err);
-        int r = session_usage(s, &before, err);
+        int r = session_usage(s, &usage, err); /* of a session that has ended there is none */
         if (r < 0)
                 return r;
         pthread_mutex_lock(&s->disk_lock);
-        growth_judge(s, &before);
+        growth_judge(s);
         enum disk_state state = disk_watch_look(w);
         int error = w->error;
         bool room = bytes <= w->limit_bytes && w->bytes <= w->limit_bytes - bytes && inodes <= w->limit_inodes && w->inodes <= w->limit_inodes - inodes;

@@ -4,12 +4,21 @@
 #include "base/fd.h"
 #include "base/limits.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <time.h>
 
-/* More than a processor can write to a file system, or create there, in a microsecond. The system calls that take space without writing it are refused
- * (kernel/seccomp/profile.def: fallocate, copy_file_range, the ioctls for clones). */
-#define BYTES_PER_USEC 16384ULL
+/* Of which that is known. Others may let somebody else write: a server, a device. */
+static const unsigned long file_systems[] = {
+        EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, TMPFS_MAGIC, OVERLAYFS_SUPER_MAGIC,
+};
+
+/* More than a processor can write to a file system, or create there, in a microsecond: the bytes are copied or made zero by the processor of who writes, at some 6 KiB
+ * a microsecond (measured with ext4; pages of a mapping, too). What takes space otherwise is refused (kernel/seccomp/profile.def: fallocate, copy_file_range, the
+ * ioctls for clones, and O_DIRECT, by which 100 KiB were written in a microsecond of processor time). */
+#define BYTES_PER_USEC 32768ULL
 #define INODES_PER_USEC 2ULL
+#define MARK_CPU_USEC 50000ULL /* in which 1.6 GB can be written: a mark is not kept for longer */
 /* The kernel adds the time of a process that is running to the counter at the next tick of the clock: 10 ms on the slowest. */
 #define TICK_NSEC 11000000L
 /* Files of the host beside which the code's own limit does not matter are not counted on every run. */
@@ -27,7 +36,8 @@ uint64_t growth_unexplained(uint64_t grown, uint64_t cpu_usec, uint64_t per_usec
 
 uint64_t growth_credit(struct growth_credit *c, uint64_t unexplained)
 {
-        c->unexplained += unexplained;
+        c->unexplained += unexplained > c->since_mark ? unexplained - c->since_mark : 0;
+        c->since_mark = MAX(c->since_mark, unexplained);
         uint64_t taken = c->reserved + c->given, credit = c->unexplained > taken ? c->unexplained - taken : 0;
         c->given += credit;
         return credit;
@@ -45,6 +55,18 @@ static void wait_for_tick(void)
         (void)nanosleep(&tick, NULL);
 }
 
+static bool is_known(int fd)
+{
+        struct statfs fs;
+
+        if (fstatfs(fd, &fs) < 0)
+                return false;
+        for (size_t i = 0; i < ARRAY_SIZE(file_systems); i++)
+                if ((unsigned long)fs.f_type == file_systems[i])
+                        return true;
+        return false;
+}
+
 /* Processor time that the box used since the mark. Before the first run nothing of the code was there to use any. */
 static bool cpu_since_mark(struct session *s, uint64_t *ret)
 {
@@ -54,6 +76,9 @@ static bool cpu_since_mark(struct session *s, uint64_t *ret)
         *ret = 0;
         if (!m->code_ran)
                 return true;
+        for (size_t i = 0; i < s->places.disk.n; i++)
+                if (!is_known(s->places.disk.fds[i]))
+                        return false;
         wait_for_tick();
         if (!m->cpu_known || session_usage(s, &now, NULL) < 0 || !now.cpu_known)
                 return false;
@@ -61,10 +86,13 @@ static bool cpu_since_mark(struct session *s, uint64_t *ret)
         return true;
 }
 
+/* What is new, as far as the code cannot have written it. Before the first run that is everything. Later only files count that were made since the mark: a file that
+ * the code had made before, and shows only now under a name, takes no time. */
 static void forgive(struct session *s, const struct disk_usage *now)
 {
         struct growth_mark *m = &s->places.mark;
-        uint64_t bytes = grown(now->bytes, m->bytes), inodes = grown(now->inodes, m->inodes), cpu;
+        uint64_t bytes = m->code_ran ? grown(now->new_bytes, m->young_bytes) : grown(now->bytes, m->bytes), cpu;
+        uint64_t inodes = m->code_ran ? grown(now->new_inodes, m->young_inodes) : grown(now->inodes, m->inodes);
 
         if ((bytes == 0 && inodes == 0) || !cpu_since_mark(s, &cpu))
                 return;
@@ -72,28 +100,94 @@ static void forgive(struct session *s, const struct disk_usage *now)
                            growth_credit(&m->inodes_credit, growth_unexplained(inodes, cpu, INODES_PER_USEC)));
 }
 
-static void set_mark(struct growth_mark *m, const struct disk_usage *at, const struct box_usage *usage)
+/* To the last look. usage: from before it. Not while something has grown that may be the host's: it may be a file that is still being written, and older than
+ * the new mark would be. */
+static void move_mark(struct places *p, const struct box_usage *usage)
 {
-        m->bytes = at->bytes;
+        struct growth_mark *m = &p->mark;
+        const struct disk_usage *at = &p->disk.now;
+        bool known = m->cpu_known && usage->cpu_known, more = at->bytes > m->bytes || at->inodes > m->inodes;
+
+        if (!p->disk.counted || (known && more && grown(usage->cpu_usec, m->cpu_usec) < MARK_CPU_USEC))
+                return;
+        m->bytes = m->judged_bytes = at->bytes;
         m->inodes = at->inodes;
+        m->time = p->disk.since;
+        m->young_bytes = at->new_bytes;
+        m->young_inodes = at->new_inodes;
+        m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
         m->cpu_known = usage->cpu_known;
 }
 
-void growth_judge(struct session *s, const struct box_usage *before)
+/* Counts all that is there and gives the host what is its own. */
+static bool give_to_host(struct session *s)
+{
+        struct disk_usage now;
+
+        if (disk_watch_count(&s->places.disk, FORGIVEN_INODES_MAX, &s->places.mark.time, &now) < 0)
+                return false;
+        forgive(s, &now);
+        s->places.mark.judged_bytes = now.bytes;
+        return true;
+}
+
+void growth_judge(struct session *s)
 {
         struct disk_watch *w = &s->places.disk;
         uint64_t start = monotonic_usec();
-        struct disk_usage now;
 
-        if (start < s->places.next_usec || !disk_watch_changed(w, w->took_usec <= QUICK_LOOK_USEC ? CHANGE_BYTES_MIN : CHANGE_BYTES_SLOW))
+        if (start < s->places.mark.next_usec)
                 return;
-        int r = disk_watch_count(w, FORGIVEN_INODES_MAX, &now);
-        s->places.next_usec = start + (monotonic_usec() - start) * 10;
-        if (r < 0)
+        bool pending = w->counted && w->now.bytes > s->places.mark.judged_bytes;
+        if (!pending && !disk_watch_changed(w, w->took_usec <= QUICK_LOOK_USEC ? CHANGE_BYTES_MIN : CHANGE_BYTES_SLOW))
                 return;
-        forgive(s, &now);
-        set_mark(&s->places.mark, &now, before);
+        (void)give_to_host(s);
+        s->places.mark.next_usec = start + (monotonic_usec() - start) * 10;
+        s->places.next_usec = 0; /* what is the code's may be too much */
+}
+
+/* Not while somebody starts a program just now. */
+static bool usage_at_once(struct session *s, struct box_usage *ret)
+{
+        if (pthread_mutex_trylock(&s->backend_lock) != 0)
+                return false;
+        int r = s->backend->session_usage(s->box, ret, NULL);
+        pthread_mutex_unlock(&s->backend_lock);
+        return r == 0;
+}
+
+bool growth_look(struct exec *x, bool due)
+{
+        struct session *s = x->session;
+        struct run_facts *f = &x->result->facts;
+        struct disk_watch *w = &s->places.disk, before = *w;
+        struct box_usage asked;
+
+        if (due && !places_are_due(&s->places))
+                return false;
+        bool known = usage_at_once(s, &asked), over = places_look(&s->places, f);
+        if (known && !over)
+                move_mark(&s->places, &asked);
+        if (!over || f->disk_hidden || f->host_full || !give_to_host(s))
+                return over;
+        if (w->before.bytes == before.before.bytes && w->before.inodes == before.before.inodes)
+                return true;
+        w->peak_bytes = before.peak_bytes;
+        w->peak_inodes = before.peak_inodes;
+        return places_look(&s->places, f);
+}
+
+/* Before the first code. */
+static void begin_mark(struct growth_mark *m, const struct box_usage *usage)
+{
+        m->code_ran = true;
+        m->bytes = m->judged_bytes;
+        m->inodes = UINT64_MAX; /* not counted again for this */
+        m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
+        m->cpu_usec = usage->cpu_usec;
+        m->cpu_known = usage->cpu_known;
+        disk_clock(&m->time);
 }
 
 void growth_begin(struct exec *x)
@@ -103,8 +197,9 @@ void growth_begin(struct exec *x)
         if (!places_are_watched(&s->places) || x->ours)
                 return;
         pthread_mutex_lock(&s->disk_lock);
-        growth_judge(s, &x->before);
-        s->places.mark.code_ran = true;
+        growth_judge(s);
+        if (!s->places.mark.code_ran)
+                begin_mark(&s->places.mark, &x->before);
         pthread_mutex_unlock(&s->disk_lock);
 }
 
@@ -112,8 +207,8 @@ void growth_end(struct exec *x, const struct box_usage *now, uint64_t asked_usec
 {
         struct places *p = &x->session->places;
 
-        if (now && p->disk.counted && p->disk.looked_usec - p->disk.took_usec >= asked_usec)
-                set_mark(&p->mark, &p->disk.now, now);
+        if (now && p->disk.looked_usec - p->disk.took_usec >= asked_usec)
+                move_mark(p, now);
 }
 
 void growth_reserve(struct places *p, uint64_t bytes, uint64_t inodes)

@@ -135,7 +135,7 @@ int places_open(struct places *p, const struct policy *policy, const char *works
 
         if (e == 0)
                 e = open_mounts(p, policy, err);
-        p->mark.bytes = p->disk.before.bytes;
+        p->mark.bytes = p->mark.judged_bytes = p->disk.before.bytes;
         p->mark.inodes = p->disk.before.inodes;
         return e;
 }
@@ -152,21 +152,19 @@ bool places_look(struct places *p, struct run_facts *facts)
         facts->disk_hidden = state == DISK_HIDDEN;
         facts->disk_error = state == DISK_HIDDEN ? p->disk.error : 0;
         facts->host_full = state == DISK_HOST_FULL;
+        p->next_usec = p->disk.looked_usec + p->disk.took_usec * 9;
         return state != DISK_FINE;
+}
+
+/* A tenth of one core, unless a glance at the file system says that it is time. */
+bool places_are_due(struct places *p)
+{
+        return disk_watch_glance(&p->disk) != DISK_FINE || monotonic_usec() >= p->next_usec;
 }
 
 bool places_look_if_due(struct places *p, struct run_facts *facts)
 {
-        uint64_t now = monotonic_usec();
-
-        /* A tree that takes long to walk is looked at less often (a tenth of one core), unless a glance at
-         * the file system says that it is time. */
-        bool due = disk_watch_glance(&p->disk) != DISK_FINE || now >= p->next_usec;
-        if (!due)
-                return false;
-        bool over = places_look(p, facts);
-        p->next_usec = now + p->disk.took_usec * 10;
-        return over;
+        return places_are_due(p) && places_look(p, facts);
 }
 
 void places_add_peaks(const struct places *p, struct run_facts *facts)

@@ -14,6 +14,7 @@
 /* Of bytes, or of inodes, since the session began. */
 struct growth_credit {
         uint64_t unexplained; /* growth that the code has not made */
+        uint64_t since_mark;  /* the part of it from after the mark */
         uint64_t reserved;    /* by the API */
         uint64_t given;       /* to the host */
 };
@@ -21,6 +22,10 @@ struct growth_credit {
 /* What was there when the code was last known to have written nothing more (growth.h). */
 struct growth_mark {
         uint64_t bytes, inodes;
+        struct timespec time; /* younger files were made later, or shortly before: */
+        uint64_t young_bytes, young_inodes; /* of those that there were already */
+        uint64_t judged_bytes; /* as much was there when somebody last asked whose it is */
+        uint64_t next_usec;    /* nobody asks again before this */
         uint64_t cpu_usec; /* of the session */
         bool cpu_known, code_ran;
         struct growth_credit bytes_credit, inodes_credit;
@@ -45,7 +50,9 @@ int places_open(struct places *p, const struct policy *policy, const char *works
 bool places_are_watched(const struct places *p);
 /* Looks at what was written; true when the run has to end for it, and facts say why. */
 bool places_look(struct places *p, struct run_facts *facts);
-/* The same, but a tree that takes long to walk is looked at less often. */
+/* Whether it is time for a look: a tree that takes long to walk is looked at less often. */
+bool places_are_due(struct places *p);
+/* A look, if it is time for one. */
 bool places_look_if_due(struct places *p, struct run_facts *facts);
 /* Adds the amounts written there to the peaks. The peaks are then unknown if the last look did not see all of it. */
 void places_add_peaks(const struct places *p, struct run_facts *facts);

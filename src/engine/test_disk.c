@@ -65,7 +65,7 @@ static void test_counts_blocks_and_inodes(void **state)
         assert_int_equal(mkdirat(t->fd, "d", 0755), 0);
         write_file(t->fd, "d/b", 1 * MIB);
         assert_int_equal(symlinkat("/", t->fd, "link-to-everything"), 0);
-        assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+        assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
         assert_int_equal(usage.inodes, 4);
         assert_true(usage.bytes >= 2 * MIB && usage.bytes < 3 * MIB);
         assert_int_equal(usage.hidden, 0);
@@ -82,7 +82,7 @@ static void test_hard_links_count_once(void **state)
                 snprintf(name, sizeof(name), "l%d", i);
                 assert_int_equal(linkat(t->fd, "a", t->fd, name, 0), 0);
         }
-        assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+        assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
         assert_true(usage.bytes >= 1 * MIB - 64 * KIB && usage.bytes < 2 * MIB);
 }
 
@@ -93,7 +93,7 @@ static void test_sparse_files_count_blocks(void **state)
         _cleanup_close_ int fd = openat(t->fd, "sparse", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 
         assert_int_equal(ftruncate(fd, (off_t)GIB), 0);
-        assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+        assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
         assert_true(usage.bytes < 1 * MIB);
 }
 
@@ -107,7 +107,7 @@ static void test_stops_at_the_inode_limit(void **state)
                 snprintf(name, sizeof(name), "f%d", i);
                 write_file(t->fd, name, 0);
         }
-        assert_int_equal(disk_measure(t->fd, 10, &usage), 0);
+        assert_int_equal(disk_measure(t->fd, 10, NULL, &usage), 0);
         assert_int_equal(usage.inodes, 11);
 }
 
@@ -125,7 +125,7 @@ static void test_deep_trees_are_noticed(void **state)
                 dir = next;
         }
         safe_close(dir);
-        assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+        assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
         assert_true(usage.hidden > 0);
 }
 
@@ -197,7 +197,7 @@ static void test_set_id_files_are_noticed(void **state)
         write_file(t->fd, "plain", 1);
         write_file(t->fd, "mighty", 1);
         assert_int_equal(fchmodat(t->fd, "mighty", 04755, 0), 0);
-        assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+        assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
         assert_int_equal(usage.set_id, 1);
 }
 

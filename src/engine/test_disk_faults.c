@@ -22,7 +22,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum call { CALL_NONE, CALL_CALLOC, CALL_FSTATAT, CALL_OPENAT, CALL_FDOPENDIR, CALL_READDIR, CALL_FSTATFS };
+enum call { CALL_NONE, CALL_CALLOC, CALL_STATX, CALL_OPENAT, CALL_FDOPENDIR, CALL_READDIR, CALL_FSTATFS };
 
 /* From the call with this number on, `count` of them fail. */
 static struct {
@@ -45,11 +45,11 @@ void *__wrap_calloc(size_t n, size_t size)
         return fails(CALL_CALLOC) ? NULL : __real_calloc(n, size);
 }
 
-int __real_fstatat64(int dir, const char *path, struct stat *ret, int flags);
-int __wrap_fstatat64(int dir, const char *path, struct stat *ret, int flags);
-int __wrap_fstatat64(int dir, const char *path, struct stat *ret, int flags)
+int __real_statx(int dir, const char *path, int flags, unsigned mask, struct statx *ret);
+int __wrap_statx(int dir, const char *path, int flags, unsigned mask, struct statx *ret);
+int __wrap_statx(int dir, const char *path, int flags, unsigned mask, struct statx *ret)
 {
-        return fails(CALL_FSTATAT) ? -1 : __real_fstatat64(dir, path, ret, flags);
+        return fails(CALL_STATX) ? -1 : __real_statx(dir, path, flags, mask, ret);
 }
 
 int __real_openat64(int dir, const char *path, int flags, ...);
@@ -133,7 +133,7 @@ static const struct {
         int errnum, after; /* calls that work before */
 } faults[] = {
         {CALL_CALLOC, ENOMEM, 0}, {CALL_OPENAT, EMFILE, 0}, {CALL_OPENAT, EMFILE, 1}, {CALL_OPENAT, EIO, 1},
-        {CALL_FSTATAT, EIO, 0}, {CALL_FSTATAT, EIO, 1}, {CALL_FSTATAT, ENOMEM, 1}, {CALL_FDOPENDIR, ENOMEM, 0},
+        {CALL_STATX, EIO, 0}, {CALL_STATX, EIO, 1}, {CALL_STATX, ENOMEM, 1}, {CALL_FDOPENDIR, ENOMEM, 0},
         {CALL_FDOPENDIR, ENOMEM, 1}, {CALL_READDIR, EIO, 0}, {CALL_READDIR, EIO, 4},
 };
 
@@ -144,7 +144,7 @@ static void test_an_error_is_no_amount(void **state)
         for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
                 struct disk_usage usage = {.bytes = 7, .inodes = 9};
                 arm(faults[i].call, faults[i].errnum, faults[i].after, 1);
-                int r = disk_measure(t->fd, 1000, &usage);
+                int r = disk_measure(t->fd, 1000, NULL, &usage);
                 if (r != -faults[i].errnum || usage.bytes != 7 || usage.inodes != 9)
                         fail_msg("%zu: %d, %llu bytes", i, r, (unsigned long long)usage.bytes);
                 assert_int_equal(fault.count, 0);
@@ -180,7 +180,7 @@ static void test_a_closed_directory_is_hidden(void **state)
         disk_watch_init(&w, 1 * MIB, 10);
         assert_int_equal(disk_watch_add(&w, t->fd), 0);
         /* one that can be listed and not searched, and one that cannot be opened */
-        arm(CALL_FSTATAT, EACCES, 1, 1);
+        arm(CALL_STATX, EACCES, 1, 1);
         assert_int_equal(disk_watch_look(&w), DISK_HIDDEN);
         assert_int_equal(w.error, 0);
         arm(CALL_OPENAT, EACCES, 1, 1);
@@ -194,19 +194,19 @@ static void test_what_is_replaced_is_looked_at_again(void **state)
         struct tree *t = *state;
         struct disk_usage whole = {0};
 
-        assert_int_equal(disk_measure(t->fd, 1000, &whole), 0);
+        assert_int_equal(disk_measure(t->fd, 1000, NULL, &whole), 0);
         for (size_t i = 0; i < ARRAY_SIZE(replaced); i++) {
                 struct disk_usage usage = {0};
                 arm(CALL_OPENAT, replaced[i], 1, 1);
-                assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+                assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
                 assert_true(usage.bytes == whole.bytes && usage.inodes == whole.inodes && usage.hidden == 0);
                 arm(CALL_OPENAT, replaced[i], 1, 1000);
-                assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+                assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
                 assert_int_equal(usage.hidden, 1);
         }
         struct disk_usage usage = {0};
-        arm(CALL_FSTATAT, ENOENT, 1, 1);
-        assert_int_equal(disk_measure(t->fd, 1000, &usage), 0);
+        arm(CALL_STATX, ENOENT, 1, 1);
+        assert_int_equal(disk_measure(t->fd, 1000, NULL, &usage), 0);
         assert_true(usage.inodes == 1 && usage.hidden == 0);
 }
 

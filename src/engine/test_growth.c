@@ -64,13 +64,14 @@ static int teardown(void **state)
 static void write_file(struct place *p, const char *name, size_t size)
 {
         _cleanup_free_ char *bytes = malloc(size);
-        int fd = openat(p->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
         assert_non_null(bytes);
         memset(bytes, 'x', size);
+        usleep(20000); /* the clock of files is coarse: younger than the last look */
+        int fd = openat(p->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         assert_true(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
         safe_close(fd);
-        p->s.places.next_usec = 0; /* no look is too soon */
+        p->s.places.next_usec = p->s.places.mark.next_usec = 0; /* no look is too soon */
 }
 
 /* A run that uses no time and writes nothing. */
@@ -115,6 +116,91 @@ static void test_what_processor_time_explains_is_counted(void **state)
         assert_int_equal(run(p), DISK_OVER);
 }
 
+/* While a run lasts: it waits, or it computes. */
+static void test_what_the_host_adds_during_a_run(void **state)
+{
+        struct place *p = *state;
+        struct result result = {0};
+        struct exec x = {.session = &p->s, .result = &result};
+
+        assert_int_equal(usage(NULL, &x.before, NULL), 0);
+        growth_begin(&x);
+        assert_false(growth_look(&x, false));
+        write_file(p, "while-it-waits", 4 * MIB);
+        assert_false(growth_look(&x, false));
+        assert_true(p->s.places.disk.peak_bytes < 64 * KIB);
+        write_file(p, "while-it-computes", 4 * MIB);
+        cpu_usec += 50000;
+        assert_true(growth_look(&x, false));
+        assert_true(p->s.places.disk.peak_bytes > 1 * MIB);
+}
+
+/* A file that grows over several looks, during and after a run. */
+static void test_what_the_host_adds_bit_by_bit(void **state)
+{
+        struct place *p = *state;
+        struct result result = {0};
+        struct exec x = {.session = &p->s, .result = &result};
+
+        assert_int_equal(usage(NULL, &x.before, NULL), 0);
+        growth_begin(&x);
+        for (int i = 0; i < 6; i++) {
+                write_file(p, "grows", MIB / 2);
+                assert_false(growth_look(&x, false));
+        }
+        growth_end(&x, &x.before, 0);
+        assert_int_equal(run(p), DISK_FINE);
+        assert_true(p->s.places.disk.bytes < 64 * KIB);
+}
+
+/* The code can hide a file from a look, and show it later for no time: by a rename, or a name for one that had none. */
+static void test_a_file_that_was_made_before_is_counted(void **state)
+{
+        struct place *p = *state;
+        char hidden[80], shown[80];
+
+        snprintf(hidden, sizeof(hidden), "%s-hidden", p->path);
+        snprintf(shown, sizeof(shown), "%s/shown", p->path);
+        assert_int_equal(run(p), DISK_FINE);
+        write_file(p, "shown", 4 * MIB);
+        assert_int_equal(rename(shown, hidden), 0);
+        assert_int_equal(run(p), DISK_FINE);
+        assert_int_equal(rename(hidden, shown), 0);
+        p->s.places.next_usec = p->s.places.mark.next_usec = 0;
+        assert_int_equal(run(p), DISK_OVER);
+}
+
+/* What a file system gives ahead of time is not what somebody has written. */
+static void test_only_what_a_file_holds_is_given(void **state)
+{
+        struct place *p = *state;
+
+        assert_int_equal(run(p), DISK_FINE);
+        usleep(20000);
+        _cleanup_close_ int fd = openat(p->fd, "ahead", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        assert_int_equal(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4 * MIB), 0);
+        assert_int_equal(write(fd, "x", 1), 1);
+        p->s.places.next_usec = p->s.places.mark.next_usec = 0;
+        assert_int_equal(run(p), DISK_OVER);
+}
+
+/* A look is not due: nothing is counted. */
+static void test_a_look_that_is_not_due(void **state)
+{
+        struct place *p = *state;
+        struct result result = {0};
+        struct exec x = {.session = &p->s, .result = &result};
+
+        assert_int_equal(usage(NULL, &x.before, NULL), 0);
+        growth_begin(&x);
+        assert_false(growth_look(&x, false));
+        write_file(p, "code", 4 * KIB);
+        cpu_usec += 50000;
+        p->s.places.next_usec = UINT64_MAX;
+        assert_false(growth_look(&x, true));
+        assert_int_equal(p->s.places.disk.bytes, 0);
+}
+
 static void test_unknown_time_explains_everything(void **state)
 {
         struct place *p = *state;
@@ -145,9 +231,12 @@ static void test_amounts(void **state)
         assert_int_equal(growth_unexplained(1000, 100, 10), 0);
         assert_int_equal(growth_unexplained(1000, UINT64_MAX, 10), 0);
         assert_int_equal(growth_credit(&c, 100), 100);
+        assert_int_equal(growth_credit(&c, 100), 0);
+        assert_int_equal(growth_credit(&c, 60), 0);
         c.reserved = 50;
-        assert_int_equal(growth_credit(&c, 30), 0);
-        assert_int_equal(growth_credit(&c, 30), 10);
+        assert_int_equal(growth_credit(&c, 130), 0);
+        assert_int_equal(growth_credit(&c, 160), 10);
+        c.since_mark = 0;
         assert_int_equal(growth_credit(&c, 5), 5);
 }
 
@@ -156,7 +245,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         const struct CMUnitTest tests[] = {
                 TEST(test_what_the_host_adds_is_not_counted), TEST(test_what_processor_time_explains_is_counted),
-                TEST(test_unknown_time_explains_everything), TEST(test_uploads_are_counted), cmocka_unit_test(test_amounts),
+                TEST(test_unknown_time_explains_everything), TEST(test_what_the_host_adds_during_a_run), TEST(test_a_look_that_is_not_due),
+                TEST(test_what_the_host_adds_bit_by_bit), TEST(test_a_file_that_was_made_before_is_counted), TEST(test_only_what_a_file_holds_is_given), TEST(test_uploads_are_counted), cmocka_unit_test(test_amounts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

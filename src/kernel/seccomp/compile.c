@@ -97,7 +97,7 @@ static void print_numbers(const struct seccomp_row *row)
         for (size_t i = 0; i < n_seccomp_arches; i++) {
                 int nr = seccomp_resolve(&seccomp_arches[i], row->name);
 
-                if (nr >= 0)
+                if (nr >= 0 && seccomp_row_is_for(row, &seccomp_arches[i]))
                         printf(" %d |", nr);
                 else
                         printf(" - |");

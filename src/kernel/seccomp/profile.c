@@ -42,6 +42,13 @@
         {.kind = SECCOMP_ROW_EXCEPT, .name = #call, .why = text, .errname = #err,         \
          .errnum = err, .arg = n, .mask = bits, LIST(__VA_ARGS__), .guard_arg = gn,       \
          .guard = (const struct seccomp_value[]){gv}},
+#define ALLOW_EXCEPT_ON(on, call, err, text, n, bits, ...)                                \
+        {.kind = SECCOMP_ROW_EXCEPT, .name = #call, .arch = on, .why = text,              \
+         .errname = #err, .errnum = err, .arg = n, .mask = bits, LIST(__VA_ARGS__)},
+#define ALLOW_EXCEPT_ON_WHEN(on, call, err, text, gn, gv, n, bits, ...)                   \
+        {.kind = SECCOMP_ROW_EXCEPT, .name = #call, .arch = on, .why = text,              \
+         .errname = #err, .errnum = err, .arg = n, .mask = bits, LIST(__VA_ARGS__),       \
+         .guard_arg = gn, .guard = (const struct seccomp_value[]){gv}},
 #define NUMBER(call, n)
 
 const struct seccomp_row seccomp_profile[] = {
@@ -56,6 +63,8 @@ const size_t n_seccomp_profile = ARRAY_SIZE(seccomp_profile);
 #undef ALLOW_ONLY
 #undef ALLOW_EXCEPT
 #undef ALLOW_EXCEPT_WHEN
+#undef ALLOW_EXCEPT_ON
+#undef ALLOW_EXCEPT_ON_WHEN
 #undef NUMBER
 #define GROUP(...)
 #define ALLOW(...)
@@ -64,6 +73,8 @@ const size_t n_seccomp_profile = ARRAY_SIZE(seccomp_profile);
 #define ALLOW_ONLY(...)
 #define ALLOW_EXCEPT(...)
 #define ALLOW_EXCEPT_WHEN(...)
+#define ALLOW_EXCEPT_ON(...)
+#define ALLOW_EXCEPT_ON_WHEN(...)
 #define NUMBER(call, n) {#call, n},
 
 const struct seccomp_number seccomp_numbers[] = {

@@ -33,6 +33,7 @@ struct seccomp_value {
 struct seccomp_row {
         enum seccomp_kind kind;
         const char *name; /* the call; of a group its title */
+        const char *arch; /* the one architecture that it is for; NULL: all of them */
         const char *why;
         const char *errname;
         int errnum;

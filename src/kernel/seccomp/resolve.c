@@ -24,6 +24,11 @@ const struct seccomp_arch *seccomp_arch_find(const char *name)
         return NULL;
 }
 
+bool seccomp_row_is_for(const struct seccomp_row *row, const struct seccomp_arch *arch)
+{
+        return !row->arch || strcmp(row->arch, arch->name) == 0;
+}
+
 int seccomp_resolve(const struct seccomp_arch *arch, const char *name)
 {
         /* libseccomp's tokens are the kernel's own. Below -1 it means: not on this one. */
@@ -51,6 +56,8 @@ static int row_check(const struct seccomp_row *row)
         for (size_t i = 0; i < row->n_values; i++)
                 if (row->values[i].value & ~row->mask)
                         wrong = "a value has bits outside its mask";
+        if (row->arch && !seccomp_arch_find(row->arch))
+                wrong = "there is no such architecture";
         if (wrong)
                 fprintf(stderr, "profile.def: %s: %s\n", row->name, wrong);
         return wrong ? -EINVAL : 0;
@@ -81,7 +88,7 @@ int seccomp_resolve_profile(const struct seccomp_arch *arch, struct seccomp_rule
                 if (r < 0)
                         return r;
                 int nr = seccomp_resolve(arch, row->name);
-                if (nr == -ENOENT)
+                if (nr == -ENOENT || !seccomp_row_is_for(row, arch))
                         continue;
                 if (nr < 0) {
                         fprintf(stderr, "profile.def: %s: no such system call\n", row->name);

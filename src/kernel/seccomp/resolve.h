@@ -7,6 +7,8 @@
 
 #include "kernel/seccomp/profile.h"
 
+#include <stdbool.h>
+
 struct seccomp_arch {
         const char *name;    /* as meson calls the cpu family */
         uint32_t audit_arch; /* as the kernel calls it */
@@ -16,6 +18,9 @@ extern const struct seccomp_arch seccomp_arches[];
 extern const size_t n_seccomp_arches;
 
 const struct seccomp_arch *seccomp_arch_find(const char *name);
+
+/* Whether the row holds there. */
+bool seccomp_row_is_for(const struct seccomp_row *row, const struct seccomp_arch *arch);
 
 /* The number, -ENOENT when the architecture has no such call, -EINVAL when nobody knows it. */
 int seccomp_resolve(const struct seccomp_arch *arch, const char *name);
