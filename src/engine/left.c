@@ -8,18 +8,20 @@
 /* Looks at what a run has left running: so often, until it has not become more for so long, and so long in all. */
 #define LEFT_LOOK_NSEC 500000L
 #define LEFT_QUIET_USEC 20000ULL
-/* In a context they are most often threads of the interpreter, and the next run looks again. */
-#define LEFT_QUIET_MANY_USEC 5000ULL
-#define LEFT_QUIET_ONE_USEC 2000ULL
 #define LEFT_WAIT_USEC 1000000ULL
 
-/* Of the programs themselves: an interpreter for each context. */
-static uint64_t own_tasks(struct session *s)
+/* Of the programs themselves: an interpreter for each context, and init where the kernel counts it as well, which shows before the first code runs. */
+static uint64_t own_tasks(const struct exec *x)
 {
+        struct session *s = x->session;
+        uint64_t none = 0;
+
         pthread_mutex_lock(&s->contexts_lock);
         uint64_t n = s->n_contexts;
         pthread_mutex_unlock(&s->contexts_lock);
-        return n + 1;
+        uint64_t others = x->before.pids > n ? 1 : 0;
+        (void)atomic_compare_exchange_strong(&s->tasks_begin, &none, others + 1);
+        return n + atomic_load(&s->tasks_begin) - 1;
 }
 
 /* Whether it is most of what there may be: then nothing else can work in this session. */
@@ -37,6 +39,7 @@ static void clear(struct exec *x)
         int r = s->backend->session_clear(s->box, &n, NULL);
         pthread_mutex_unlock(&s->backend_lock);
         atomic_fetch_add(&s->bombs, 1);
+        atomic_store(&s->tasks_left, 0);
         if (r == 0)
                 x->result->facts.tasks_ended += n;
 }
@@ -47,33 +50,12 @@ static bool is_alone(const struct exec *x)
         return atomic_load(&x->session->n_running) == 1 && x->session->backend->session_clear;
 }
 
-void left_begin(struct exec *x)
-{
-        struct session *s = x->session;
-        uint64_t refused = x->before.pids_refused;
-
-        x->running = true;
-        atomic_fetch_add(&s->n_running, 1);
-        if (refused <= atomic_load(&s->forks_refused) || !is_alone(x))
-                return;
-        atomic_store(&s->forks_refused, refused);
-        if (!is_bomb(x, x->before.pids, own_tasks(s)))
-                return;
-        clear(x);
-        (void)session_usage(s, &x->before, NULL); /* or the old one: its counters only grow */
-}
-
-static uint64_t quiet_time(const struct exec *x, bool grew, uint64_t n)
-{
-        return x->ended || grew ? LEFT_QUIET_USEC : n > 1 ? LEFT_QUIET_MANY_USEC : LEFT_QUIET_ONE_USEC;
-}
-
 static void wait_while_growing(const struct exec *x, struct box_usage *now, uint64_t expected)
 {
         const struct timespec pause = {.tv_nsec = LEFT_LOOK_NSEC};
-        uint64_t began = monotonic_usec(), grown = began, t = began, first = now->pids, most = first;
+        uint64_t began = monotonic_usec(), grown = began, t = began, most = now->pids;
 
-        while (now->pids > expected && t - grown < quiet_time(x, most > first, most - expected) && t - began < LEFT_WAIT_USEC) {
+        while (now->pids > expected && t - grown < LEFT_QUIET_USEC && t - began < LEFT_WAIT_USEC) {
                 (void)nanosleep(&pause, NULL);
                 if (session_usage(x->session, now, NULL) < 0)
                         return;
@@ -83,15 +65,37 @@ static void wait_while_growing(const struct exec *x, struct box_usage *now, uint
         }
 }
 
+/* What an earlier run has left may be a bomb that goes off only now. Then it is not this run's. */
+void left_begin(struct exec *x)
+{
+        struct session *s = x->session;
+        uint64_t own = own_tasks(x);
+
+        x->running = true;
+        atomic_fetch_add(&s->n_running, 1);
+        if (!is_alone(x) || !x->before.pids_known)
+                return;
+        if (x->before.pids > MAX(own, atomic_load(&s->tasks_left)) && x->before.pids_refused == atomic_load(&s->forks_refused))
+                wait_while_growing(x, &x->before, own);
+        if (x->before.pids_refused <= atomic_load(&s->forks_refused))
+                return;
+        atomic_store(&s->forks_refused, x->before.pids_refused);
+        if (!is_bomb(x, x->before.pids, own))
+                return;
+        clear(x);
+        (void)session_usage(s, &x->before, NULL); /* or the old one: its counters only grow */
+}
+
 void left_end(struct exec *x, struct box_usage *now)
 {
         struct run_facts *f = &x->result->facts;
         struct session *s = x->session;
-        uint64_t own = own_tasks(s), expected = MAX(x->before.pids, own);
+        uint64_t own = own_tasks(x), expected = MAX(x->before.pids, own);
 
         if (now->pids_known && now->pids > expected && f->stop == STOP_NONE && now->pids_refused == x->before.pids_refused)
                 wait_while_growing(x, now, expected);
         atomic_store(&s->forks_refused, MAX(atomic_load(&s->forks_refused), now->pids_refused));
+        atomic_store(&s->tasks_left, now->pids);
         if (now->pids_refused == x->before.pids_refused)
                 return;
         if (now->pids > expected) /* the others were there before */

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/utf8.h"
 #include "policy/network.h"
+#include "policy/place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -46,9 +47,13 @@ static const char *check_variables(const struct script *s)
 {
         size_t n_same = 0;
 
+        if (s->policy->scratch_only)
+                return "the home directory is another one";
         for (size_t i = 0; s->language->env[i]; i++) {
-                n_same += has_template_env(s->language->env[i]);
-                if (is_early(s->language->env[i]) && !has_template_env(s->language->env[i]))
+                _cleanup_free_ char *variable = policy_fill_places(s->policy, s->language->env[i]);
+                bool same = variable && has_template_env(variable);
+                n_same += same;
+                if (!same && is_early(s->language->env[i]))
                         return "the language has other variables";
         }
         if (n_same != ARRAY_SIZE(template_env))

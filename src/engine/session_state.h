@@ -37,6 +37,8 @@ struct session {
         _Atomic uint64_t memory_kills;
 
         atomic_uint n_running;         /* runs that have begun and are not over */
+        _Atomic uint64_t tasks_begin; /* how many there were beside the interpreters when the first run began, and one more; 0: none has begun */
+        _Atomic uint64_t tasks_left; /* how many there were at the end of the last run */
         _Atomic uint64_t forks_refused; /* as the last run has seen them: what was refused since then, no run was told */
         atomic_uint bombs;             /* how often what runs had left running was killed */
 

@@ -98,6 +98,11 @@ static void test_language_variables(void **state)
         l.env[3] = WORD("PYTHONOPTIMIZE=1");
         assert_non_null(why_not_language(&l));
         l = python;
+        l.env[1] = WORD("PYTHONPATH={workspace}"); /* as languages.yaml has it */
+        assert_null(why_not_language(&l));
+        policy.scratch_only = true;
+        assert_non_null(why_not_language(&l));
+        policy.scratch_only = false;
         l.env[1] = WORD("PYTHONPATH=/elsewhere");
         assert_non_null(why_not_language(&l));
         l = python;

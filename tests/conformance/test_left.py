@@ -11,6 +11,8 @@ SHELL = ":(){ :|:& };:"
 BOMBS = {
     "shell": ("bash", SHELL),
     "shell of python": ("python", f"import subprocess; subprocess.run(['bash', '-c', {SHELL!r}])"),
+    "shell that python does not wait for": ("python", f"import subprocess; subprocess.Popen(['bash', '-c', {SHELL!r}]) and None"),
+    "child of python": ("python", "import os\nif os.fork() == 0:\n  while True: os.fork()"),
     "python": ("python", "import os\nwhile True: os.fork()"),
     "python that goes on": ("python", "import os\nfor i in range(100000):\n  try: os.fork()\n  except OSError: pass"),
 }
