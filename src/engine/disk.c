@@ -34,11 +34,11 @@ static int look(int dir, const char *name, int flags, struct statx *ret)
         return statx(dir, name, flags | AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_BTIME, ret) < 0 ? -errno : 0;
 }
 
-static bool is_younger(const struct statx *st, const struct timespec *since)
+static int compare(const struct statx_timestamp *at, const struct timespec *since)
 {
-        if (!since || !(st->stx_mask & STATX_BTIME))
-                return false;
-        return st->stx_btime.tv_sec != since->tv_sec ? st->stx_btime.tv_sec > since->tv_sec : st->stx_btime.tv_nsec > since->tv_nsec;
+        if (at->tv_sec != since->tv_sec)
+                return at->tv_sec > since->tv_sec ? 1 : -1;
+        return (int64_t)at->tv_nsec > since->tv_nsec ? 1 : (int64_t)at->tv_nsec < since->tv_nsec ? -1 : 0;
 }
 
 static void add(struct disk_usage *usage, const struct statx *st, const struct timespec *since)
@@ -49,11 +49,14 @@ static void add(struct disk_usage *usage, const struct statx *st, const struct t
         usage->inodes++;
         usage->bytes += taken / names;
         usage->set_id += S_ISREG(st->stx_mode) && st->stx_mode & (S_ISUID | S_ISGID);
-        if (!is_younger(st, since))
+        int age = since && st->stx_mask & STATX_BTIME ? compare(&st->stx_btime, since) : -1;
+        if (age < 0)
                 return;
-        usage->new_inodes++;
         /* A file system may give a file more than it holds, ahead of time or in large pieces. */
-        usage->new_bytes += MIN(taken, (st->stx_size + PAGE_BYTES_MIN - 1) / PAGE_BYTES_MIN * PAGE_BYTES_MIN) / names;
+        uint64_t held = MIN(taken, (st->stx_size + PAGE_BYTES_MIN - 1) / PAGE_BYTES_MIN * PAGE_BYTES_MIN);
+        *(age == 0 ? &usage->tick_inodes : &usage->new_inodes) += 1;
+        *(age == 0 ? &usage->tick_bytes : &usage->new_bytes) += held / names;
+        usage->ahead_bytes += (taken - held) / names;
 }
 
 static int push(struct walk *w, int fd)
@@ -124,6 +127,20 @@ static int visit(struct walk *w, const char *name)
         return fd < 0 ? fd : push(w, fd);
 }
 
+/* The last directory is read. r: what has happened so far, and what this returns when nothing else does. */
+static int pop(struct walk *w, int r)
+{
+        DIR *dir = w->stack[--w->depth];
+        struct statx st;
+
+        if (r == 0 && w->since && !w->usage.stirred) {
+                r = look(dirfd(dir), "", AT_EMPTY_PATH, &st);
+                w->usage.stirred = r == 0 && compare(&st.stx_ctime, w->since) >= 0;
+        }
+        closedir(dir);
+        return r;
+}
+
 static int measure_file(int fd, const struct timespec *since, struct disk_usage *usage)
 {
         struct statx st;
@@ -153,7 +170,7 @@ int disk_measure(int fd, uint64_t max_inodes, const struct timespec *since, stru
                 if (!entry && r == 0)
                         r = -errno; /* 0: the end of the directory */
                 if (!entry || w->usage.inodes > max_inodes)
-                        closedir(w->stack[--w->depth]);
+                        r = pop(w, r);
                 else
                         r = visit(w, entry->d_name);
         }
@@ -201,23 +218,15 @@ static uint64_t grown(uint64_t now, uint64_t before)
         return now > before ? now - before : 0;
 }
 
-/* Files have their times from a clock that is late by up to its resolution. */
-void disk_clock(struct timespec *ret)
-{
-        struct timespec late = {.tv_nsec = 10000000};
-
-        (void)clock_getres(CLOCK_REALTIME_COARSE, &late);
-        (void)clock_gettime(CLOCK_REALTIME, ret);
-        ret->tv_sec -= late.tv_sec + (ret->tv_nsec < late.tv_nsec);
-        ret->tv_nsec += (ret->tv_nsec < late.tv_nsec ? 1000000000 : 0) - late.tv_nsec;
-}
-
 enum disk_state disk_watch_look(struct disk_watch *w)
 {
         uint64_t start = monotonic_usec();
         struct disk_usage now = {0};
+        struct timespec at;
 
-        disk_clock(&w->since);
+        (void)clock_gettime(DISK_CLOCK, &w->since);
+        (void)clock_gettime(CLOCK_REALTIME, &at);
+        w->tick_usec = at.tv_sec < w->since.tv_sec ? 0 : (uint64_t)((at.tv_sec - w->since.tv_sec) * 1000000 + (at.tv_nsec - w->since.tv_nsec) / 1000);
         w->error = 0;
         for (size_t i = 0; i < w->n; i++) {
                 int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &w->since, &now);

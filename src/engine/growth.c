@@ -5,6 +5,7 @@
 #include "base/limits.h"
 
 #include <linux/magic.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <time.h>
 
@@ -20,7 +21,7 @@ static const unsigned long file_systems[] = {
 #define INODES_PER_USEC 2ULL
 #define MARK_CPU_USEC 50000ULL /* in which 1.6 GB can be written: a mark is not kept for longer */
 /* The kernel adds the time of a process that is running to the counter at the next tick of the clock: 10 ms on the slowest. */
-#define TICK_NSEC 11000000L
+#define TICK_USEC 11000ULL
 /* Files of the host beside which the code's own limit does not matter are not counted on every run. */
 #define FORGIVEN_INODES_MAX 1000000ULL
 
@@ -50,7 +51,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
 
 static void wait_for_tick(void)
 {
-        struct timespec tick = {.tv_nsec = TICK_NSEC};
+        struct timespec tick = {.tv_nsec = TICK_USEC * 1000};
 
         (void)nanosleep(&tick, NULL);
 }
@@ -86,18 +87,30 @@ static bool cpu_since_mark(struct session *s, uint64_t *ret)
         return true;
 }
 
+/* What is surely the host's of what was born after the mark, and in its tick. Time of that tick explains only the latter. */
+static uint64_t not_ours(uint64_t later, uint64_t same_tick, uint64_t cpu_usec, uint64_t tick_usec, uint64_t per_usec)
+{
+        return MAX(growth_unexplained(later, cpu_usec, per_usec), growth_unexplained(later + same_tick, cpu_usec + tick_usec, per_usec));
+}
+
 /* What is new, as far as the code cannot have written it. Before the first run that is everything. Later only files count that were made since the mark: a file that
  * the code had made before, and shows only now under a name, takes no time. */
 static void forgive(struct session *s, const struct disk_usage *now)
 {
         struct growth_mark *m = &s->places.mark;
-        uint64_t bytes = m->code_ran ? grown(now->new_bytes, m->young_bytes) : grown(now->bytes, m->bytes), cpu;
-        uint64_t inodes = m->code_ran ? grown(now->new_inodes, m->young_inodes) : grown(now->inodes, m->inodes);
+        uint64_t bytes = m->code_ran ? grown(now->new_bytes, m->new_bytes) : grown(now->bytes, m->bytes), tick_bytes = grown(now->tick_bytes, m->tick_bytes);
+        uint64_t inodes = m->code_ran ? grown(now->new_inodes, m->new_inodes) : grown(now->inodes, m->inodes), tick_inodes = grown(now->tick_inodes, m->tick_inodes);
+        uint64_t cpu;
 
-        if ((bytes == 0 && inodes == 0) || !cpu_since_mark(s, &cpu))
+        m->ahead_bytes = 0;
+        if (bytes + tick_bytes + inodes + tick_inodes + now->ahead_bytes == 0 || !cpu_since_mark(s, &cpu))
                 return;
-        disk_watch_forgive(&s->places.disk, growth_credit(&m->bytes_credit, growth_unexplained(bytes, cpu, BYTES_PER_USEC)),
-                           growth_credit(&m->inodes_credit, growth_unexplained(inodes, cpu, INODES_PER_USEC)));
+        if (!m->code_ran)
+                tick_bytes = tick_inodes = 0;
+        uint64_t given = not_ours(bytes, tick_bytes, cpu, m->tick_usec, BYTES_PER_USEC);
+        m->ahead_bytes = not_ours(bytes, tick_bytes + now->ahead_bytes, cpu, m->tick_usec, BYTES_PER_USEC) - given;
+        disk_watch_forgive(&s->places.disk, growth_credit(&m->bytes_credit, given),
+                           growth_credit(&m->inodes_credit, not_ours(inodes, tick_inodes, cpu, m->tick_usec, INODES_PER_USEC)));
 }
 
 /* To the last look. usage: from before it. Not while something has grown that may be the host's: it may be a file that is still being written, and older than
@@ -113,8 +126,11 @@ static void move_mark(struct places *p, const struct box_usage *usage)
         m->bytes = m->judged_bytes = at->bytes;
         m->inodes = at->inodes;
         m->time = p->disk.since;
-        m->young_bytes = at->new_bytes;
-        m->young_inodes = at->new_inodes;
+        m->tick_bytes = at->tick_bytes;
+        m->tick_inodes = at->tick_inodes;
+        m->new_bytes = at->new_bytes;
+        m->new_inodes = at->new_inodes;
+        m->tick_usec = at->stirred ? MIN(p->disk.tick_usec * get_nprocs(), grown(usage->cpu_usec, m->cpu_usec) + TICK_USEC) : 0;
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
         m->cpu_known = usage->cpu_known;
@@ -171,11 +187,17 @@ bool growth_look(struct exec *x, bool due)
                 move_mark(&s->places, &asked);
         if (!over || f->disk_hidden || f->host_full || !give_to_host(s))
                 return over;
-        if (w->before.bytes == before.before.bytes && w->before.inodes == before.before.inodes)
+        if (w->before.bytes == before.before.bytes && w->before.inodes == before.before.inodes && s->places.mark.ahead_bytes == 0)
                 return true;
         w->peak_bytes = before.peak_bytes;
         w->peak_inodes = before.peak_inodes;
-        return places_look(&s->places, f);
+        if (!places_look(&s->places, f))
+                return false;
+        /* The host reserves room for a file of its own just now, and the file's size will show that. */
+        if (f->disk_hidden || f->host_full || w->inodes > w->limit_inodes || w->bytes > w->limit_bytes + s->places.mark.ahead_bytes)
+                return true;
+        w->peak_bytes = before.peak_bytes;
+        return false;
 }
 
 /* Before the first code. */
@@ -187,7 +209,8 @@ static void begin_mark(struct growth_mark *m, const struct box_usage *usage)
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
         m->cpu_known = usage->cpu_known;
-        disk_clock(&m->time);
+        (void)clock_gettime(DISK_CLOCK, &m->time);
+        m->time.tv_nsec++; /* after this tick: what the host has made in it was given already */
 }
 
 void growth_begin(struct exec *x)

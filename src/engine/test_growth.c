@@ -61,17 +61,23 @@ static int teardown(void **state)
         return system(command) == 0 ? 0 : -1;
 }
 
-static void write_file(struct place *p, const char *name, size_t size)
+static void write_at_once(struct place *p, const char *name, size_t size)
 {
         _cleanup_free_ char *bytes = malloc(size);
 
         assert_non_null(bytes);
         memset(bytes, 'x', size);
-        usleep(20000); /* the clock of files is coarse: younger than the last look */
         int fd = openat(p->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         assert_true(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
         safe_close(fd);
         p->s.places.next_usec = p->s.places.mark.next_usec = 0; /* no look is too soon */
+}
+
+/* In another tick of the clock of files than the last look. */
+static void write_file(struct place *p, const char *name, size_t size)
+{
+        usleep(20000);
+        write_at_once(p, name, size);
 }
 
 /* A run that uses no time and writes nothing. */
@@ -170,6 +176,45 @@ static void test_a_file_that_was_made_before_is_counted(void **state)
         assert_int_equal(run(p), DISK_OVER);
 }
 
+/* No more than the walk could miss may count as the code's: nothing, where no name has changed. */
+static void test_what_the_host_adds_right_after_a_run(void **state)
+{
+        struct place *p = *state;
+
+        for (int i = 0; i < 20; i++) {
+                char name[16];
+                snprintf(name, sizeof(name), "host%d", i);
+                usleep(20000);
+                assert_int_equal(run(p), DISK_FINE);
+                write_at_once(p, name, 2 * MIB);
+                assert_int_equal(run(p), DISK_FINE);
+        }
+        assert_true(p->s.places.disk.bytes < 64 * KIB);
+}
+
+/* The host reserves room for a file before it has a size. */
+static void test_a_file_that_the_host_has_begun(void **state)
+{
+        struct place *p = *state;
+        struct result result = {0};
+        struct exec x = {.session = &p->s, .result = &result};
+
+        assert_int_equal(usage(NULL, &x.before, NULL), 0);
+        growth_begin(&x);
+        usleep(20000);
+        assert_false(growth_look(&x, false));
+        _cleanup_close_ int fd = openat(p->fd, "ahead", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        assert_int_equal(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4 * MIB), 0);
+        assert_false(growth_look(&x, false));
+        assert_true(p->s.places.disk.peak_bytes < 64 * KIB);
+        assert_int_equal(ftruncate(fd, 4 * MIB), 0);
+        assert_false(growth_look(&x, false));
+        assert_true(p->s.places.disk.bytes < 64 * KIB);
+        cpu_usec += 50000; /* now it may be the code's */
+        assert_int_equal(fallocate(fd, FALLOC_FL_KEEP_SIZE, 4 * MIB, 4 * MIB), 0);
+        assert_true(growth_look(&x, false));
+}
+
 /* What a file system gives ahead of time is not what somebody has written. */
 static void test_only_what_a_file_holds_is_given(void **state)
 {
@@ -246,7 +291,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_what_the_host_adds_is_not_counted), TEST(test_what_processor_time_explains_is_counted),
                 TEST(test_unknown_time_explains_everything), TEST(test_what_the_host_adds_during_a_run), TEST(test_a_look_that_is_not_due),
-                TEST(test_what_the_host_adds_bit_by_bit), TEST(test_a_file_that_was_made_before_is_counted), TEST(test_only_what_a_file_holds_is_given), TEST(test_uploads_are_counted), cmocka_unit_test(test_amounts),
+                TEST(test_what_the_host_adds_bit_by_bit), TEST(test_a_file_that_was_made_before_is_counted),
+                TEST(test_what_the_host_adds_right_after_a_run), TEST(test_a_file_that_the_host_has_begun), TEST(test_only_what_a_file_holds_is_given), TEST(test_uploads_are_counted), cmocka_unit_test(test_amounts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
