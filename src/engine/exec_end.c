@@ -155,8 +155,12 @@ void exec_take_end(struct exec *x, const struct box_end *end)
 static void judge_full(struct exec *x, const struct box_usage *now)
 {
         struct run_facts *f = &x->result->facts;
-        bool unseen = f->disk_full && !(now && now->disk_full), maybe = x->before.disk_full || x->before.disk_unknown;
+        bool unseen = f->disk_full && !(now && now->disk_full);
+        unsigned fresh = f->disk_full & ~x->before.disk_full;
+        bool maybe = fresh == 0 || x->before.disk_unknown;
 
+        if (!unseen && !maybe)
+                f->disk_full = fresh; /* the others were full before */
         f->disk_full_before = f->disk_full && (unseen ? x->maybe_full_before || !now : maybe);
         if (x->ended && f->stop != STOP_LOST)
                 atomic_store(&x->session->maybe_full, unseen);
@@ -207,7 +211,7 @@ static void take_private_disk(struct exec *x, const struct box_usage *now)
         if (!f->known.disk) {
                 f->disk_peak_bytes = now ? now->disk_bytes : 0;
                 f->inodes_peak = now ? now->inodes : 0;
-                f->disk_full = now && now->disk_full;
+                f->disk_full = now ? now->disk_full : 0;
                 f->known.disk = now && !now->disk_unknown;
         }
         judge_full(x, now);

@@ -351,7 +351,7 @@ static bool lingers(struct box *b)
                 b->report.tasks_left = left;
                 b->grown_usec = now;
         }
-        return now - b->grown_usec < LEFT_QUIET_USEC && now - b->ended_usec < LEFT_WAIT_USEC;
+        return now - b->grown_usec < LEFT_QUIET_USEC && now - b->ended_usec < LEFT_WAIT_USEC && now - b->started_usec < b->spec.wall_usec;
 }
 
 void box_on_end(struct box *b)

@@ -183,12 +183,14 @@ enum warden_event_kind {
         WARDEN_STARTED = 1, /* user code runs. Of a program in a session, with descriptors: enum program_fds */
         WARDEN_FAILED,      /* nothing ran; error says why */
         WARDEN_ENDED,       /* everything inside is dead; report is filled */
-        WARDEN_OPENED,      /* the session stands; host_uid is set; descriptors: the workspace, then its cgroups */
+        WARDEN_OPENED,      /* the session stands; host_uid is set; descriptors: the workspace, its first tmpfs mounts, its cgroups */
         WARDEN_READY,       /* the template waits for orders */
         WARDEN_SIGNALLED,   /* of a program: the signal that was asked for is sent */
         WARDEN_LENT,        /* of WARDEN_FILES, with the directory */
         WARDEN_CLEARED,     /* of WARDEN_CLEAR; report.tasks_left: how many there were */
 };
+
+#define OPENED_PLACES_MAX 2 /* /tmp, unless that is not one, and /dev/shm; what comes after them */
 
 /* Descriptors of WARDEN_STARTED in a session; all but the first only of an interpreter (BOX_CONTEXT). */
 enum program_event_fd { STARTED_DEADLINE, STARTED_OUT, STARTED_ERR, STARTED_CONTROL };

@@ -25,9 +25,9 @@ static void tell_opened(struct box *b)
         struct warden_event event = {
                 .kind = WARDEN_OPENED, .host_uid = b->host_uid, .host_gid = b->host_gid, .warm = b->template != NULL,
         };
-        int fds[1 + CGROUP_KIND_COUNT], n = 0;
+        int fds[1 + OPENED_PLACES_MAX + CGROUP_KIND_COUNT] = {b->workspace}, kept = 1 + MIN(b->n_watch, OPENED_PLACES_MAX), n = kept;
 
-        fds[n++] = b->workspace;
+        memcpy(fds + 1, b->watch, sizeof(int) * (size_t)(kept - 1));
         for (int kind = 0; b->has_cgroup && kind < CGROUP_KIND_COUNT; kind++) {
                 /* Opened anew: a copy of ours would share its lock. */
                 int fd = b->cgroup.dir[kind] < 0 ? -1 : openat(b->cgroup.dir[kind], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -42,7 +42,7 @@ static void tell_opened(struct box *b)
                 fds[n++] = fd;
         }
         channel_send(b->channel, &event, fds, n);
-        while (n > 1)
+        while (n > kept)
                 safe_close(fds[--n]);
         if (!swept)
                 box_sweep(b);

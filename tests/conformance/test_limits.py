@@ -66,6 +66,16 @@ def test_bomb(narrow, bomb):
     still_works(narrow)
 
 
+def test_a_context_that_fills_tmp(narrow):
+    """The interpreter goes on, and the place is named all the same; a run that comes after it is not blamed."""
+    result = narrow.run("open('/tmp/big', 'wb').write(bytes(16 << 20))")
+    assert (verdict(result), result["verdict"]["limit"], result["verdict"]["unit"]) == ("disk", 8 << 20, "bytes"), told(result)
+    assert "in /tmp" in result["verdict"]["message"] and "--tmp-size" in result["verdict"]["message"], told(result)
+    after = narrow.run("undefined")
+    assert verdict(after) == "error" and any("full before" in note for note in after["notes"]), told(after)
+    still_works(narrow)
+
+
 @pytest.mark.parametrize("bomb", CGROUP)
 def test_bomb_that_the_cgroup_stops(backend, bomb):
     assert any(is_seen(backend, bomb) for _ in range(3)), "it is never seen why the container has ended"
@@ -201,6 +211,13 @@ def test_no_way_to_write_without_the_processor(backend):
             "for attempt in (lambda: os.open('g', os.O_CREAT | os.O_RDWR | os.O_DIRECT), lambda: fcntl.fcntl(fd, fcntl.F_SETFL, os.O_DIRECT)):\n"
             "  try: attempt(); print('done')\n  except OSError as e: print(e.strerror)")
     assert backend.run(code).stdout == "Invalid argument\n" * 2
+
+
+def test_no_file_without_a_name(backend):
+    """The walk that measures growth would miss it, and it could get a name later. Programs have another way."""
+    code = ("import os, tempfile\ntry: os.open('.', os.O_TMPFILE | os.O_RDWR)\nexcept OSError as e: print(e.strerror)\n"
+            "with tempfile.TemporaryFile(dir='.') as f: print(f.write(b'x'))")
+    assert backend.run(code).stdout == "Operation not supported\n1\n"
 
 
 def test_what_a_process_writes_between_two_runs_is_its_own(backend, place_of_the_host):

@@ -132,9 +132,11 @@ def test_tmp_that_was_full_before(sessions):
     assert session.run("sh", "rm /tmp/f").verdict == "ok"
     assert session.run("sh", fill).verdict == "disk"
     assert session.run("sh", "rm /tmp/f").verdict == "ok"
-    # Nobody looks when an interpreter goes on.
+    # So it is after a run of an interpreter, which does not end.
     context = session.context()
-    assert context.run("open('/tmp/f', 'wb').write(bytes(2 << 20))").error["name"] == "OSError"
+    filled = context.run("open('/tmp/f', 'wb').write(bytes(2 << 20))")
+    assert (filled.verdict, filled.kept) == ("disk", True) and "in /tmp (limit 1 MB)" in filled.message, filled
+    assert failed_beside_a_full_place(context.run("foo")).count("/tmp 1 MB") == 1
     crash = context.run("import os\nos.abort()")
     assert failed_beside_a_full_place(crash) and crash.signal == signal.SIGABRT
     failed_beside_a_full_place(session.run("sh", "false"))

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct backend_box {
@@ -143,6 +144,22 @@ static unsigned full_places(uint32_t mask, bool scratch_only)
         for (size_t i = 0; i < ARRAY_SIZE(places); i++)
                 full |= mask >> i & 1 ? places[i] : 0;
         return full;
+}
+
+bool warden_place_is_full(int fd)
+{
+        struct statfs st;
+
+        return fd >= 0 && fstatfs(fd, &st) == 0 && ((st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0));
+}
+
+unsigned warden_full_places(const int places[static OPENED_PLACES_MAX], bool scratch_only)
+{
+        uint32_t mask = 0;
+
+        for (int i = 0; i < OPENED_PLACES_MAX; i++)
+                mask |= warden_place_is_full(places[i]) ? 1U << i : 0;
+        return full_places(mask, scratch_only);
 }
 
 void warden_fill_end(struct box_end *end, const struct box_report *report, bool scratch_only)

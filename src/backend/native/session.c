@@ -50,6 +50,7 @@ struct backend_program {
 struct backend_session {
         int channel;
         int workspace;
+        int places[OPENED_PLACES_MAX]; /* tmpfs mounts whose room is looked at; -1: none */
         int listener; /* where it comes from; -1: there is none, or it was taken */
         struct usage_files usage;
         bool unified;
@@ -249,7 +250,7 @@ static int send_open(struct backend_session *s, const struct session_request *q,
 static int take_opened(struct backend_session *s, gb_error *err)
 {
         struct warden_event event;
-        int fds[1 + CGROUP_KIND_COUNT], n = ARRAY_SIZE(fds), at = 1;
+        int fds[1 + OPENED_PLACES_MAX + CGROUP_KIND_COUNT], dirs[CGROUP_KIND_COUNT], n = ARRAY_SIZE(fds), at = 1;
 
         int r = warden_wait(s->channel, ANSWER_USEC, &event, fds, &n, err);
         if (r < 0)
@@ -257,14 +258,14 @@ static int take_opened(struct backend_session *s, gb_error *err)
         if (event.kind != WARDEN_OPENED || n < 1)
                 return error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
         s->workspace = fds[0];
-        int dirs[CGROUP_KIND_COUNT];
+        for (int i = 0; i < n - 1 - __builtin_popcount(event.cgroups) && i < OPENED_PLACES_MAX; i++)
+                s->places[i] = fds[at++];
         for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
                 dirs[kind] = event.cgroups & (1U << kind) && at < n ? fds[at++] : -1;
         usage_open(&s->usage, dirs, s->unified);
-        while (n > 1)
-                safe_close(fds[--n]);
-        s->host_uid = event.host_uid;
-        s->host_gid = event.host_gid;
+        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
+                safe_close(dirs[kind]);
+        s->host_uid = event.host_uid, s->host_gid = event.host_gid;
         return 0;
 }
 
@@ -298,6 +299,8 @@ static void close_session(struct backend_session *s)
         drop_first(s);
         s->channel = safe_close(s->channel);
         s->workspace = safe_close(s->workspace);
+        for (int i = 0; i < OPENED_PLACES_MAX; i++)
+                s->places[i] = safe_close(s->places[i]);
         s->listener = safe_close(s->listener);
         usage_close(&s->usage);
 }
@@ -309,9 +312,8 @@ static int session_new(const struct session_request *q, bool unified, struct bac
         if (!s)
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         *s = (struct backend_session){
-                .channel = -1, .workspace = -1, .listener = -1, .first = -1, .files = -1, .unified = unified, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0,
-                .scratch_only = q->policy->scratch_only,
-                .files_lock = PTHREAD_MUTEX_INITIALIZER,
+                .channel = -1, .workspace = -1, .places = {-1, -1}, .listener = -1, .first = -1, .files = -1, .unified = unified, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0,
+                .scratch_only = q->policy->scratch_only, .files_lock = PTHREAD_MUTEX_INITIALIZER,
         };
         memset(&s->usage, -1, sizeof(s->usage));
         if (keeper_is_used() && !s->is_private)
@@ -439,8 +441,9 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
         if (s->is_private && !ret->disk_unknown) {
                 ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
                 ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
-                ret->disk_full = (st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0) ? FULL_WORKSPACE : 0;
+                ret->disk_full = warden_place_is_full(s->workspace) ? FULL_WORKSPACE : 0;
         }
+        ret->disk_full |= warden_full_places(s->places, s->scratch_only);
         return 0;
 }
 

@@ -48,6 +48,9 @@ void warden_forget(void);
 /* Waits for one event, with up to *n_fds descriptors; -ETIMEDOUT. An event of failure becomes err. */
 int warden_wait(int channel, uint64_t timeout_usec, struct warden_event *ret, int *fds, int *n_fds, gb_error *err);
 
+bool warden_place_is_full(int fd);
+/* enum full_place of those that come with WARDEN_OPENED and are full. */
+unsigned warden_full_places(const int places[static OPENED_PLACES_MAX], bool scratch_only);
 void warden_fill_end(struct box_end *end, const struct box_report *report, bool scratch_only);
 
 #endif
