@@ -122,6 +122,8 @@ static int open_mounts(struct places *p, const struct policy *policy, gb_error *
                 if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
                         return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be mounted",
                                          m->source);
+                if (m->hides && !S_ISDIR(st.st_mode))
+                        return error_set(err, GB_E_USAGE, ENOTDIR, "cannot mount %s with \"hide\": it is not a directory; mount the directory that it is in", m->source);
                 int e = m->writable ? watch_place(p, fd, m->source, err) : m->hides ? hide_files(&p->hides[i], policy, &p->mount_fds[i], err) : 0;
                 if (e < 0)
                         return e;

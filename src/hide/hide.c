@@ -41,8 +41,8 @@ static int fill(struct hide_order *o, enum hide_kind kind, int directory, const 
 
         if (strlen(names) >= sizeof(o->names))
                 return error_set(err, GB_E_LIMIT, E2BIG, "the rules name too many credential files; at most %zu bytes of names", sizeof(o->names));
-        if (fstat(directory, &st) < 0 || !S_ISDIR(st.st_mode))
-                return error_set(err, GB_E_USAGE, ENOTDIR, "only a directory can be mounted without its credential files");
+        if (fstat(directory, &st) < 0)
+                return error_set(err, GB_E_INTERNAL, errno, "cannot look at a mounted directory: %s", strerror(errno));
         *o = (struct hide_order){.kind = kind, .owner_uid = st.st_uid, .owner_gid = st.st_gid};
         strcpy(o->names, names);
         return find_name(directory, o->name, err);

@@ -287,7 +287,7 @@ def test_the_command_is_killed(hiding_box, project):
     wait_until(lambda: not isolation.current.processes())
 
 
-@pytest.mark.parametrize("how, said", [("file", "only a directory can be mounted without its credential files"), ("nothing", "No such file or directory"),
+@pytest.mark.parametrize("how, said", [("file", "it is not a directory; mount the directory that it is in"), ("nothing", "No such file or directory"),
                                        ("rw", "does not end with ro, rw, hide or an absolute target")])
 def test_what_is_refused(own_box, how, said):
     place = own_box.directory("project")

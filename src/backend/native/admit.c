@@ -239,7 +239,7 @@ int native_admit(const struct native_host *host, const struct box_request *reque
         spec->cpu_time_usec = policy->cpu_time_usec;
         spec->nofile = policy->nofile;
         /* A little more than the limit, so that the measuring sees it passed. */
-        spec->file_bytes = writes_on_host(request) ? MAX(policy->disk_limit_bytes, policy->tmp_size_bytes) + FILE_SLACK_BYTES : 0;
+        spec->file_bytes = writes_on_host(request) ? policy->disk_limit_bytes + FILE_SLACK_BYTES : 0;
         spec->disk_bytes = policy->disk_limit_bytes;
         spec->flags = (policy->network_mode == NETWORK_HOST ? BOX_NETWORK_HOST : 0) |
                       (policy->read_only ? 0 : BOX_ROOT_WRITABLE) |
