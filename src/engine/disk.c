@@ -24,7 +24,7 @@
 struct walk {
         DIR *stack[DISK_DEPTH_MAX];
         int depth;
-        const struct timespec *since;
+        const struct disk_time *since;
         struct disk_usage usage;
 };
 
@@ -34,14 +34,17 @@ static int look(int dir, const char *name, int flags, struct statx *ret)
         return statx(dir, name, flags | AT_NO_AUTOMOUNT, STATX_BASIC_STATS | STATX_BTIME, ret) < 0 ? -errno : 0;
 }
 
-static int compare(const struct statx_timestamp *at, const struct timespec *since)
+static bool is_older(const struct statx_timestamp *at, const struct timespec *than)
 {
-        if (at->tv_sec != since->tv_sec)
-                return at->tv_sec > since->tv_sec ? 1 : -1;
-        return (int64_t)at->tv_nsec > since->tv_nsec ? 1 : (int64_t)at->tv_nsec < since->tv_nsec ? -1 : 0;
+        return at->tv_sec != than->tv_sec ? at->tv_sec < than->tv_sec : (int64_t)at->tv_nsec < than->tv_nsec;
 }
 
-static void add(struct disk_usage *usage, const struct statx *st, const struct timespec *since)
+static bool is_younger(const struct statx_timestamp *at, const struct timespec *than)
+{
+        return at->tv_sec != than->tv_sec ? at->tv_sec > than->tv_sec : (int64_t)at->tv_nsec > than->tv_nsec;
+}
+
+static void add(struct disk_usage *usage, const struct statx *st, const struct disk_time *since)
 {
         /* A file with many names is counted once, in parts. */
         uint64_t names = S_ISDIR(st->stx_mode) || st->stx_nlink == 0 ? 1 : st->stx_nlink, taken = st->stx_blocks * 512;
@@ -49,13 +52,13 @@ static void add(struct disk_usage *usage, const struct statx *st, const struct t
         usage->inodes++;
         usage->bytes += taken / names;
         usage->set_id += S_ISREG(st->stx_mode) && st->stx_mode & (S_ISUID | S_ISGID);
-        int age = since && st->stx_mask & STATX_BTIME ? compare(&st->stx_btime, since) : -1;
-        if (age < 0)
+        if (!since || !(st->stx_mask & STATX_BTIME) || is_older(&st->stx_btime, &since->tick))
                 return;
         /* A file system may give a file more than it holds, ahead of time or in large pieces. */
         uint64_t held = MIN(taken, (st->stx_size + PAGE_BYTES_MIN - 1) / PAGE_BYTES_MIN * PAGE_BYTES_MIN);
-        *(age == 0 ? &usage->tick_inodes : &usage->new_inodes) += 1;
-        *(age == 0 ? &usage->tick_bytes : &usage->new_bytes) += held / names;
+        bool is_new = is_younger(&st->stx_btime, &since->now);
+        *(is_new ? &usage->new_inodes : &usage->tick_inodes) += 1;
+        *(is_new ? &usage->new_bytes : &usage->tick_bytes) += held / names;
         usage->ahead_bytes += (taken - held) / names;
 }
 
@@ -135,13 +138,13 @@ static int pop(struct walk *w, int r)
 
         if (r == 0 && w->since && !w->usage.stirred) {
                 r = look(dirfd(dir), "", AT_EMPTY_PATH, &st);
-                w->usage.stirred = r == 0 && compare(&st.stx_ctime, w->since) >= 0;
+                w->usage.stirred = r == 0 && !is_older(&st.stx_ctime, &w->since->tick);
         }
         closedir(dir);
         return r;
 }
 
-static int measure_file(int fd, const struct timespec *since, struct disk_usage *usage)
+static int measure_file(int fd, const struct disk_time *since, struct disk_usage *usage)
 {
         struct statx st;
         int r = look(fd, "", AT_EMPTY_PATH, &st);
@@ -151,7 +154,7 @@ static int measure_file(int fd, const struct timespec *since, struct disk_usage 
         return r;
 }
 
-int disk_measure(int fd, uint64_t max_inodes, const struct timespec *since, struct disk_usage *usage)
+int disk_measure(int fd, uint64_t max_inodes, const struct disk_time *since, struct disk_usage *usage)
 {
         _cleanup_free_ struct walk *w = calloc(1, sizeof(*w));
 
@@ -218,15 +221,18 @@ static uint64_t grown(uint64_t now, uint64_t before)
         return now > before ? now - before : 0;
 }
 
+void disk_time_get(struct disk_time *ret)
+{
+        (void)clock_gettime(CLOCK_REALTIME_COARSE, &ret->tick);
+        (void)clock_gettime(CLOCK_REALTIME, &ret->now);
+}
+
 enum disk_state disk_watch_look(struct disk_watch *w)
 {
         uint64_t start = monotonic_usec();
         struct disk_usage now = {0};
-        struct timespec at;
 
-        (void)clock_gettime(DISK_CLOCK, &w->since);
-        (void)clock_gettime(CLOCK_REALTIME, &at);
-        w->tick_usec = at.tv_sec < w->since.tv_sec ? 0 : (uint64_t)((at.tv_sec - w->since.tv_sec) * 1000000 + (at.tv_nsec - w->since.tv_nsec) / 1000);
+        disk_time_get(&w->since);
         w->error = 0;
         for (size_t i = 0; i < w->n; i++) {
                 int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &w->since, &now);
@@ -288,7 +294,7 @@ bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes)
         return false;
 }
 
-int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct timespec *since, struct disk_usage *ret)
+int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct disk_time *since, struct disk_usage *ret)
 {
         struct disk_usage now = {0};
 

@@ -15,15 +15,18 @@
 #define DISK_DEPTH_MAX 128 /* directories nested deeper count as over the limit */
 #define DISK_PLACES_MAX (MOUNT_COUNT_MAX + 1)
 
-/* Files have their times from this clock. It is late by as much as the host's ticks are, which is much on a busy virtual machine: another clock would not do. */
-#define DISK_CLOCK CLOCK_REALTIME_COARSE
+/* When a look begins. A file that is born later is not older than the tick, and one that is younger than now was born later. Files have their times from the clock of
+ * ticks, which may be late by much on a busy virtual machine; newer kernels give some of them a finer one. */
+struct disk_time {
+        struct timespec tick, now; /* CLOCK_REALTIME_COARSE, CLOCK_REALTIME */
+};
 
 struct disk_usage {
         uint64_t bytes, inodes;
-        /* Of files that are not older than a time: those born in the same tick of the clock, and those born later. Bytes are no more than the files' sizes say. */
+        /* Of files that are not older than a disk_time: those that may be younger, and those that are. Bytes are no more than the files' sizes say. */
         uint64_t tick_bytes, tick_inodes, new_bytes, new_inodes;
         uint64_t ahead_bytes; /* what such files take beyond their sizes */
-        bool stirred;         /* since then a directory got or lost a name: a file may have moved past the walk */
+        bool stirred;         /* a directory got or lost a name since that tick began: a file may have moved past the walk */
         uint64_t hidden; /* directories too deep, or closed to us: what is in them is not known */
         uint64_t set_id; /* files with a set-user-id or set-group-id bit */
 };
@@ -44,8 +47,7 @@ struct disk_watch {
         struct disk_usage now;            /* all that was there at the last look, if it was counted to its end */
         bool counted;
         uint64_t took_usec, looked_usec;  /* the last look, and when it ended (CLOCK_MONOTONIC) */
-        struct timespec since;            /* when the last look began (DISK_CLOCK); now counts files that are not older apart */
-        uint64_t tick_usec;               /* since that tick had begun, at that time */
+        struct disk_time since;           /* when the last look began */
         /* the last look saw everything, or too much; otherwise the amounts are those of the look before it */
         bool whole;
         int error;                        /* an errno when the host could not complete the last look; 0: it could */
@@ -53,8 +55,8 @@ struct disk_watch {
 
 /* Adds the tree or file at fd to *usage; stops as soon as it holds more than max_inodes. Returns 0, or a
  * negative errno when a part of it could not be read for another reason than permission or depth, which are counted in
- * hidden: then *usage is untouched. since: of DISK_CLOCK; a file counts as born later only where the file system knows when it was. NULL: none is. */
-int disk_measure(int fd, uint64_t max_inodes, const struct timespec *since, struct disk_usage *usage);
+ * hidden: then *usage is untouched. since: files count as younger only where the file system knows when they were born. NULL: none does. */
+int disk_measure(int fd, uint64_t max_inodes, const struct disk_time *since, struct disk_usage *usage);
 
 void disk_watch_init(struct disk_watch *w, uint64_t limit_bytes, uint64_t limit_inodes);
 /* Before the run: adds a place with its present contents. 0 or a negative errno. */
@@ -66,7 +68,8 @@ enum disk_state disk_watch_glance(struct disk_watch *w);
 /* Another glance: whether as much was written or removed since the last look, by whomever. */
 bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes);
 /* Counts all of it, up to max_inodes more than there were before. 0, or a negative errno, also for what could not be counted to its end. */
-int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct timespec *since, struct disk_usage *ret);
+int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct disk_time *since, struct disk_usage *ret);
+void disk_time_get(struct disk_time *ret);
 /* That much of the growth is the host's: it counts as having been there before. */
 void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes);
 

@@ -113,6 +113,13 @@ static void forgive(struct session *s, const struct disk_usage *now)
                            growth_credit(&m->inodes_credit, not_ours(inodes, tick_inodes, cpu, m->tick_usec, INODES_PER_USEC)));
 }
 
+static uint64_t since_tick_usec(const struct disk_time *t)
+{
+        int64_t nsec = (t->now.tv_sec - t->tick.tv_sec) * 1000000000 + t->now.tv_nsec - t->tick.tv_nsec;
+
+        return nsec > 0 ? (uint64_t)nsec / 1000 : 0;
+}
+
 /* To the last look. usage: from before it. Not while something has grown that may be the host's: it may be a file that is still being written, and older than
  * the new mark would be. */
 static void move_mark(struct places *p, const struct box_usage *usage)
@@ -130,7 +137,7 @@ static void move_mark(struct places *p, const struct box_usage *usage)
         m->tick_inodes = at->tick_inodes;
         m->new_bytes = at->new_bytes;
         m->new_inodes = at->new_inodes;
-        m->tick_usec = at->stirred ? MIN(p->disk.tick_usec * get_nprocs(), grown(usage->cpu_usec, m->cpu_usec) + TICK_USEC) : 0;
+        m->tick_usec = at->stirred ? MIN(since_tick_usec(&m->time) * (uint64_t)get_nprocs(), grown(usage->cpu_usec, m->cpu_usec) + TICK_USEC) : 0;
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
         m->cpu_known = usage->cpu_known;
@@ -209,8 +216,8 @@ static void begin_mark(struct growth_mark *m, const struct box_usage *usage)
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
         m->cpu_known = usage->cpu_known;
-        (void)clock_gettime(DISK_CLOCK, &m->time);
-        m->time.tv_nsec++; /* after this tick: what the host has made in it was given already */
+        disk_time_get(&m->time);
+        m->time.tick = m->time.now; /* what the host has made before in this tick was given already */
 }
 
 void growth_begin(struct exec *x)

@@ -22,7 +22,7 @@ struct growth_credit {
 /* What was there when the code was last known to have written nothing more (growth.h). */
 struct growth_mark {
         uint64_t bytes, inodes;
-        struct timespec time; /* files that are not older were made later, or in the same tick. Of those that there were already: */
+        struct disk_time time; /* files that are not older may have been made later. Of those that there were already: */
         uint64_t tick_bytes, tick_inodes, new_bytes, new_inodes;
         uint64_t tick_usec; /* processor time of that tick in which the code may have written something that nobody saw */
         uint64_t ahead_bytes;  /* more than files hold, and not the code's either, when somebody last asked */
