@@ -118,6 +118,7 @@ struct box_usage {
         unsigned disk_full;  /* enum full_place */
         bool disk_unknown; /* the three could not be read now: they have their last known values, or 0 */
         bool cpu_known, memory_known, pids_known; /* whether the host counts them */
+        bool cpu_is_old; /* cpu_usec may be of some time ago: an engine was asked, and not the kernel */
         bool memory_peak_known, pids_peak_known;  /* and their peaks: not every kernel and engine does */
         bool kills_known; /* the same: oom_kills */
         bool io_known;    /* the same: bytes from and to its disks */

@@ -320,8 +320,8 @@ static void begin_exec(void *data)
 {
         struct beginning *b = data;
 
+        b->begun = true; /* exec_done() is for one that failed as well */
         b->status = exec_init(b->exec, b->err);
-        b->begun = b->status == 0;
 }
 
 int context_run(struct context *c, const struct context_request *q, struct result **ret, gb_error *err)

@@ -9,20 +9,21 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-/* Of which that is known. Others may let somebody else write: a server, a device. */
+/* File systems on which the writing process spends the processor time. On others a server or device may do the
+ * copying. */
 static const unsigned long file_systems[] = {
         EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, TMPFS_MAGIC, OVERLAYFS_SUPER_MAGIC,
 };
 
-/* More than a processor can write to a file system, or create there, in a microsecond: the bytes are copied or made zero by the processor of who writes, at some 6 KiB
- * a microsecond (measured with ext4; pages of a mapping, too). What takes space otherwise is refused (kernel/seccomp/profile.def: fallocate, copy_file_range, the
- * ioctls for clones, and O_DIRECT, by which 100 KiB were written in a microsecond of processor time). */
+/* Upper bounds for one processor and microsecond. Data is copied or zeroed by the writer's processor, at about 6 KiB
+ * (measured with ext4, also for mapped pages). Calls that allocate space in other ways are refused: see
+ * kernel/seccomp/profile.def. */
 #define BYTES_PER_USEC 32768ULL
 #define INODES_PER_USEC 2ULL
 #define MARK_CPU_USEC 50000ULL /* in which 1.6 GB can be written: a mark is not kept for longer */
 /* The kernel adds the time of a process that is running to the counter at the next tick of the clock: 10 ms on the slowest. */
 #define TICK_USEC 11000ULL
-/* Files of the host beside which the code's own limit does not matter are not counted on every run. */
+/* Above this count, files of the host are not counted before each run; then all growth is the code's. */
 #define FORGIVEN_INODES_MAX 1000000ULL
 
 /* A change of the file systems that is worth a look before a run: nearly all of them where a look is quick. */
@@ -68,6 +69,12 @@ static bool is_known(int fd)
         return false;
 }
 
+/* Old processor time does not show what was written since. */
+static bool is_exact(const struct box_usage *usage)
+{
+        return usage->cpu_known && !usage->cpu_is_old;
+}
+
 /* Processor time that the box used since the mark. Before the first run nothing of the code was there to use any. */
 static bool cpu_since_mark(struct session *s, uint64_t *ret)
 {
@@ -81,20 +88,20 @@ static bool cpu_since_mark(struct session *s, uint64_t *ret)
                 if (!is_known(s->places.disk.fds[i]))
                         return false;
         wait_for_tick();
-        if (!m->cpu_known || session_usage(s, &now, NULL) < 0 || !now.cpu_known)
+        if (!m->cpu_known || session_usage(s, &now, NULL) < 0 || !is_exact(&now))
                 return false;
         *ret = grown(now.cpu_usec, m->cpu_usec);
         return true;
 }
 
-/* What is surely the host's of what was born after the mark, and in its tick. Time of that tick explains only the latter. */
+/* The part of later and same_tick that processor time cannot explain. tick_usec explains files of same_tick only. */
 static uint64_t not_ours(uint64_t later, uint64_t same_tick, uint64_t cpu_usec, uint64_t tick_usec, uint64_t per_usec)
 {
         return MAX(growth_unexplained(later, cpu_usec, per_usec), growth_unexplained(later + same_tick, cpu_usec + tick_usec, per_usec));
 }
 
-/* What is new, as far as the code cannot have written it. Before the first run that is everything. Later only files count that were made since the mark: a file that
- * the code had made before, and shows only now under a name, takes no time. */
+/* Attributes unexplained growth to the host. Before the first run that is all of it. Afterwards only files born
+ * after the mark count: code can rename or link an older file at no cost. */
 static void forgive(struct session *s, const struct disk_usage *now)
 {
         struct growth_mark *m = &s->places.mark;
@@ -120,13 +127,13 @@ static uint64_t since_tick_usec(const struct disk_time *t)
         return nsec > 0 ? (uint64_t)nsec / 1000 : 0;
 }
 
-/* To the last look. usage: from before it. Not while something has grown that may be the host's: it may be a file that is still being written, and older than
- * the new mark would be. */
+/* Moves the mark to the last look; usage was read before it. Keeps the mark while growth may be the host's: a file
+ * still being written would be older than a new mark. */
 static void move_mark(struct places *p, const struct box_usage *usage)
 {
         struct growth_mark *m = &p->mark;
         const struct disk_usage *at = &p->disk.now;
-        bool known = m->cpu_known && usage->cpu_known, more = at->bytes > m->bytes || at->inodes > m->inodes;
+        bool known = m->cpu_known && is_exact(usage), more = at->bytes > m->bytes || at->inodes > m->inodes;
 
         if (!p->disk.counted || (known && more && grown(usage->cpu_usec, m->cpu_usec) < MARK_CPU_USEC))
                 return;
@@ -140,7 +147,7 @@ static void move_mark(struct places *p, const struct box_usage *usage)
         m->tick_usec = at->stirred ? MIN(since_tick_usec(&m->time) * (uint64_t)get_nprocs(), grown(usage->cpu_usec, m->cpu_usec) + TICK_USEC) : 0;
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
-        m->cpu_known = usage->cpu_known;
+        m->cpu_known = is_exact(usage);
 }
 
 /* Counts all that is there and gives the host what is its own. */
@@ -212,12 +219,12 @@ static void begin_mark(struct growth_mark *m, const struct box_usage *usage)
 {
         m->code_ran = true;
         m->bytes = m->judged_bytes;
-        m->inodes = UINT64_MAX; /* not counted again for this */
+        m->inodes = UINT64_MAX; /* inodes from before are not recounted */
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
-        m->cpu_known = usage->cpu_known;
+        m->cpu_known = is_exact(usage);
         disk_time_get(&m->time);
-        m->time.tick = m->time.now; /* what the host has made before in this tick was given already */
+        m->time.tick = m->time.now; /* exclude this tick: its files were already attributed */
 }
 
 void growth_begin(struct exec *x)

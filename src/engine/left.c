@@ -5,12 +5,14 @@
 
 #include <time.h>
 
-/* Looks at what a run has left running: so often, until it has not become more for so long, and so long in all. */
+/* Leftover processes are counted at this interval, until their number has not grown for LEFT_QUIET_USEC, at most for
+ * LEFT_WAIT_USEC. */
 #define LEFT_LOOK_NSEC 500000L
 #define LEFT_QUIET_USEC 20000ULL
 #define LEFT_WAIT_USEC 1000000ULL
 
-/* Of the programs themselves: an interpreter for each context, and init where the kernel counts it as well, which shows before the first code runs. */
+/* Tasks of the programs themselves: one interpreter per context, and init where the cgroup counts it. Init is
+ * detected before the first code runs. */
 static uint64_t own_tasks(const struct exec *x)
 {
         struct session *s = x->session;
@@ -30,7 +32,8 @@ static bool is_bomb(const struct exec *x, uint64_t tasks, uint64_t own)
         return tasks > own && (tasks - own) * 2 >= x->session->policy->pids_limit;
 }
 
-static void clear(struct exec *x)
+/* False: what is left may still be running, and the next run tries again. */
+static bool clear(struct exec *x)
 {
         struct session *s = x->session;
         unsigned n = 0;
@@ -38,13 +41,16 @@ static void clear(struct exec *x)
         pthread_mutex_lock(&s->backend_lock);
         int r = s->backend->session_clear(s->box, &n, NULL);
         pthread_mutex_unlock(&s->backend_lock);
+        x->result->facts.tasks_unended = r < 0;
+        if (r < 0)
+                return false;
         atomic_fetch_add(&s->bombs, 1);
         atomic_store(&s->tasks_left, 0);
-        if (r == 0)
-                x->result->facts.tasks_ended += n;
+        x->result->facts.tasks_ended += n;
+        return true;
 }
 
-/* Whose they are cannot be told while others run. */
+/* With several active runs, leftover processes cannot be attributed. */
 static bool is_alone(const struct exec *x)
 {
         return atomic_load(&x->session->n_running) == 1 && x->session->backend->session_clear;
@@ -82,7 +88,7 @@ void left_begin(struct exec *x)
         atomic_store(&s->forks_refused, x->before.pids_refused);
         if (!is_bomb(x, x->before.pids, own))
                 return;
-        clear(x);
+        (void)clear(x);
         (void)session_usage(s, &x->before, NULL); /* or the old one: its counters only grow */
 }
 
@@ -101,7 +107,5 @@ void left_end(struct exec *x, struct box_usage *now)
         if (now->pids > expected) /* the others were there before */
                 f->tasks_left = MAX(f->tasks_left, now->pids - expected);
         /* A bomb whose run has failed or was interrupted may just be falling apart. */
-        x->bombed = is_alone(x) && (is_bomb(x, now->pids, own) || f->stop != STOP_NONE || f->claimed_error);
-        if (x->bombed)
-                clear(x);
+        x->bombed = is_alone(x) && (is_bomb(x, now->pids, own) || f->stop != STOP_NONE || f->claimed_error) && clear(x);
 }

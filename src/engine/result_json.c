@@ -213,8 +213,10 @@ static int add_limit_notes(json_t *notes, const struct result *result, const str
         if (f->pids_refused > 0 && kind != VERDICT_PIDS)
                 r |= add_note(notes, "%llu %s refused by the task limit", (unsigned long long)f->pids_refused,
                               f->pids_refused == 1 ? "fork was" : "forks were");
+        if (f->tasks_unended)
+                r |= add_note(notes, "processes left running by code reached the task limit and could not be killed: open a new session");
         if (f->tasks_ended > 0)
-                r |= add_note(notes, "%llu %s that code had left running %s ended: the task limit was reached", (unsigned long long)f->tasks_ended,
+                r |= add_note(notes, "%llu %s left running by code %s killed: the task limit was reached", (unsigned long long)f->tasks_ended,
                               f->tasks_ended == 1 ? "process" : "processes", f->tasks_ended == 1 ? "was" : "were");
         if (f->disk_full && kind != VERDICT_DISK)
                 r |= add_note(notes, "%s", verdict_full_place(f, policy, full));

