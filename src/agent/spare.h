@@ -12,10 +12,10 @@
 
 #define SPARES_MAX (AGENT_OWN_TASKS - 2) /* besides the agent and one supervisor */
 
-/* Ends or starts spares, so that they, the agent and this many other processes of its own are AGENT_OWN_TASKS. */
+/* Starts or ends spares so that agent, spares and `others` make AGENT_OWN_TASKS. */
 void spare_adjust(size_t others);
 bool spare_is(pid_t pid);
-/* It is reaped. Returns whether it was one. */
+/* Removes a reaped pid from the list. Returns whether it was a spare. */
 bool spare_forget(pid_t pid);
 /* Puts those that are alive into the list; returns how many. */
 size_t spare_list(pid_t list[static SPARES_MAX]);

@@ -36,7 +36,8 @@
 #include <unistd.h>
 
 #define STOP_ROUNDS_MAX 6  /* looks at what is not stopped yet before all of it is killed anyway */
-/* Looks at what the leader has left running: so often, until it has not become more for so long, and so long in all. */
+/* Leftover processes are counted at this interval, until their number has not grown for LEFT_QUIET_USEC, at most for
+ * LEFT_WAIT_USEC. */
 #define LEFT_LOOK_NSEC 1000000L
 #define LEFT_QUIET_USEC 20000ULL
 #define LEFT_WAIT_USEC 1000000ULL
@@ -222,8 +223,8 @@ static bool take_status(struct supervisor *s)
         return true;
 }
 
-/* The leader has ended. What it has left running is given time while it becomes more: a bomb whose first process ends at once has done nothing yet. The most
- * that were seen. */
+/* The leader has ended. Waits while its leftover processes multiply: a bomb whose first process exits at once needs
+ * a moment to show. Returns the largest number seen. */
 static uint32_t watch_left(const struct supervisor *s)
 {
         const struct timespec pause = {.tv_nsec = LEFT_LOOK_NSEC};

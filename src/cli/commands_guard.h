@@ -29,7 +29,7 @@ static const struct option guard_test_options[] = {
 
 static const struct option guard_list_options[] = {
         {.id = OPT_SECRETS_LIST, .name = "secrets", .help = "the shapes of secrets instead of the rules about code"},
-        {.id = OPT_FILES_LIST, .name = "files", .help = "the names of credential files, which a mount with :hide leaves out, instead of the rules"},
+        {.id = OPT_FILES_LIST, .name = "files", .help = "list the names of credential files that mounts with :hide leave out, instead of the rules"},
         ROW_POLICY,
         ROW_TRUST,
         {.id = OPT_POLICY_KEY, .key = "guard", .name = "guard", .value = VALUE_REQUIRED, .placeholder = "MODE", .env = "GLOVEBOX_GUARD",

@@ -482,7 +482,7 @@ const struct host_check host_kernel_checks[] = {
         {"overlay", "for images with a writable root; not used yet", check_overlay, false},
         {"idmapped mounts", "run by root, boxes have a user id of their own and files still belong to the caller", check_idmap, false},
         {"session files", "a server that root starts gives up its privilege, and still has to read and write files of sessions", check_lending, false},
-        {"fuse", "directories are mounted without their credential files (:hide)", check_fuse, false},
+        {"fuse", "needed for mounts without credential files (:hide)", check_fuse, false},
         {"devices", "these nodes are shown in every box", check_devices, true},
         {"processor flaws", "code may read memory of others through the processor", check_vulnerabilities, false},
         {"smt", "threads of one core share what flaws of processors leak", check_smt, false},

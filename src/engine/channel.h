@@ -27,7 +27,7 @@ struct channel {
         bool eager;   /* the interpreter waits already: the first code goes out with the configuration */
         bool greeted;
         uint64_t seq; /* of the run */
-        bool bombed; /* what runs of the session had left running was killed since the last run: the interpreter is told so with the next code */
+        bool bombed; /* leftover processes were killed since the last run; send `K` before the next code */
         struct frame_decoder decoder;
         struct buffer hello; /* the configuration */
         size_t hello_sent;

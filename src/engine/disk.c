@@ -52,10 +52,11 @@ static void add(struct disk_usage *usage, const struct statx *st, const struct d
         usage->inodes++;
         usage->bytes += taken / names;
         usage->set_id += S_ISREG(st->stx_mode) && st->stx_mode & (S_ISUID | S_ISGID);
-        if (!since || !(st->stx_mask & STATX_BTIME) || is_older(&st->stx_btime, &since->tick))
-                return;
         /* A file system may give a file more than it holds, ahead of time or in large pieces. */
         uint64_t held = MIN(taken, (st->stx_size + PAGE_BYTES_MIN - 1) / PAGE_BYTES_MIN * PAGE_BYTES_MIN);
+        usage->held_bytes += held / names;
+        if (!since || !(st->stx_mask & STATX_BTIME) || is_older(&st->stx_btime, &since->tick))
+                return;
         bool is_new = is_younger(&st->stx_btime, &since->now);
         *(is_new ? &usage->new_inodes : &usage->tick_inodes) += 1;
         *(is_new ? &usage->new_bytes : &usage->tick_bytes) += held / names;
@@ -235,7 +236,7 @@ enum disk_state disk_watch_look(struct disk_watch *w)
         disk_time_get(&w->since);
         w->error = 0;
         for (size_t i = 0; i < w->n; i++) {
-                int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes, &w->since, &now);
+                int r = disk_measure(w->fds[i], w->before.inodes + w->limit_inodes * DISK_COUNTED_LIMITS, &w->since, &now);
                 int e = free_room(w->fds[i], &w->free[i], &w->free_inodes[i]);
                 now.hidden += r < 0 && is_closed(-r);
                 r = r < 0 && is_closed(-r) ? 0 : r;
@@ -311,8 +312,10 @@ int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct dis
         return 0;
 }
 
-void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes)
+void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes, const struct disk_usage *now)
 {
+        bytes = MIN(bytes, grown(now->bytes, w->before.bytes));
+        inodes = MIN(inodes, grown(now->inodes, w->before.inodes));
         w->before.bytes += bytes;
         w->before.inodes += inodes;
 }

@@ -13,6 +13,7 @@
 #include "base/limits.h"
 
 #define DISK_DEPTH_MAX 128 /* directories nested deeper count as over the limit */
+#define DISK_COUNTED_LIMITS 2 /* a look counts up to twice as many files as there may be */
 #define DISK_PLACES_MAX (MOUNT_COUNT_MAX + 1)
 
 /* When a look begins. A file that is born later is not older than the tick, and one that is younger than now was born later. Files have their times from the clock of
@@ -23,7 +24,8 @@ struct disk_time {
 
 struct disk_usage {
         uint64_t bytes, inodes;
-        /* Of files that are not older than a disk_time: those that may be younger, and those that are. Bytes are no more than the files' sizes say. */
+        uint64_t held_bytes; /* no more than the sizes of the files say */
+        /* Of files that are not older than a disk_time: those that may be younger, and those that are. Bytes are held_bytes. */
         uint64_t tick_bytes, tick_inodes, new_bytes, new_inodes;
         uint64_t ahead_bytes; /* what such files take beyond their sizes */
         bool stirred;         /* a directory got or lost a name since that tick began: a file may have moved past the walk */
@@ -65,12 +67,12 @@ int disk_watch_add(struct disk_watch *w, int fd);
 enum disk_state disk_watch_look(struct disk_watch *w);
 /* What can be seen at a glance: the free space of the file systems. DISK_OVER means: look now. */
 enum disk_state disk_watch_glance(struct disk_watch *w);
-/* Another glance: whether as much was written or removed since the last look, by whomever. */
+/* Whether free space or inodes differ by at least that much from the last look. */
 bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes);
 /* Counts all of it, up to max_inodes more than there were before. 0, or a negative errno, also for what could not be counted to its end. */
 int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct disk_time *since, struct disk_usage *ret);
 void disk_time_get(struct disk_time *ret);
-/* That much of the growth is the host's: it counts as having been there before. */
-void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes);
+/* That much of the growth is the host's: it counts as having been there before. No more than what is there now. */
+void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes, const struct disk_usage *now);
 
 #endif

@@ -231,7 +231,7 @@ void exec_drain(struct exec *x)
         }
 }
 
-/* What processes have printed that were killed before this run is nobody's output. */
+/* Discards output of processes that were killed before this run. */
 static void drop_outputs(struct exec *x)
 {
         const int fds[] = {x->io->out, x->io->err};

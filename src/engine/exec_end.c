@@ -50,7 +50,7 @@ int exec_init(struct exec *x, gb_error *err)
         if (r == 0 && !x->ours)
                 left_begin(x);
         if (r == 0)
-                growth_begin(x);
+                r = growth_begin(x, err);
         if (r == 0 && network_run_begin(&x->network, x->ours ? NULL : x->session->network) < 0)
                 r = error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         return r;

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/parse.h"
 
 #include <linux/magic.h>
 #include <sys/sysinfo.h>
@@ -20,6 +21,7 @@ static const unsigned long file_systems[] = {
  * kernel/seccomp/profile.def. */
 #define BYTES_PER_USEC 32768ULL
 #define INODES_PER_USEC 2ULL
+#define OVERSHOOT_BYTES (256 * MIB) /* more than is written between two looks */
 #define MARK_CPU_USEC 50000ULL /* in which 1.6 GB can be written: a mark is not kept for longer */
 /* The kernel adds the time of a process that is running to the counter at the next tick of the clock: 10 ms on the slowest. */
 #define TICK_USEC 11000ULL
@@ -94,30 +96,39 @@ static bool cpu_since_mark(struct session *s, uint64_t *ret)
         return true;
 }
 
-/* The part of later and same_tick that processor time cannot explain. tick_usec explains files of same_tick only. */
-static uint64_t not_ours(uint64_t later, uint64_t same_tick, uint64_t cpu_usec, uint64_t tick_usec, uint64_t per_usec)
+/* Growth since the mark, of bytes or of inodes. */
+struct growth {
+        uint64_t total;            /* all of it */
+        uint64_t later, same_tick; /* of files that were born after the mark, and in its tick */
+};
+
+/* The part that processor time cannot explain. Each line is a lower bound by itself. The code can show an older file at no cost, if the look at the mark has
+ * missed it. tick_usec explains files of the tick only. */
+static uint64_t not_ours(const struct growth *g, const struct growth_mark *m, uint64_t cpu_usec, uint64_t per_usec)
 {
-        return MAX(growth_unexplained(later, cpu_usec, per_usec), growth_unexplained(later + same_tick, cpu_usec + tick_usec, per_usec));
+        uint64_t later = growth_unexplained(g->later, cpu_usec, per_usec);
+        uint64_t young = growth_unexplained(g->later + g->same_tick, cpu_usec + m->tick_usec, per_usec);
+        uint64_t total = m->is_whole ? growth_unexplained(g->total, cpu_usec, per_usec) : 0;
+
+        young = MAX(later, young);
+        return MAX(total, young);
 }
 
-/* Attributes unexplained growth to the host. Before the first run that is all of it. Afterwards only files born
- * after the mark count: code can rename or link an older file at no cost. */
+/* Attributes unexplained growth to the host. Before the first code runs that is all of it. */
 static void forgive(struct session *s, const struct disk_usage *now)
 {
         struct growth_mark *m = &s->places.mark;
-        uint64_t bytes = m->code_ran ? grown(now->new_bytes, m->new_bytes) : grown(now->bytes, m->bytes), tick_bytes = grown(now->tick_bytes, m->tick_bytes);
-        uint64_t inodes = m->code_ran ? grown(now->new_inodes, m->new_inodes) : grown(now->inodes, m->inodes), tick_inodes = grown(now->tick_inodes, m->tick_inodes);
-        uint64_t cpu;
+        struct growth bytes = {grown(now->held_bytes, m->held_bytes), grown(now->new_bytes, m->new_bytes), grown(now->tick_bytes, m->tick_bytes)};
+        struct growth inodes = {grown(now->inodes, m->inodes), grown(now->new_inodes, m->new_inodes), grown(now->tick_inodes, m->tick_inodes)};
+        uint64_t cpu, ahead = now->ahead_bytes;
 
         m->ahead_bytes = 0;
-        if (bytes + tick_bytes + inodes + tick_inodes + now->ahead_bytes == 0 || !cpu_since_mark(s, &cpu))
+        if (bytes.total + bytes.later + bytes.same_tick + inodes.total + inodes.later + inodes.same_tick + ahead == 0 || !cpu_since_mark(s, &cpu))
                 return;
-        if (!m->code_ran)
-                tick_bytes = tick_inodes = 0;
-        uint64_t given = not_ours(bytes, tick_bytes, cpu, m->tick_usec, BYTES_PER_USEC);
-        m->ahead_bytes = not_ours(bytes, tick_bytes + now->ahead_bytes, cpu, m->tick_usec, BYTES_PER_USEC) - given;
-        disk_watch_forgive(&s->places.disk, growth_credit(&m->bytes_credit, given),
-                           growth_credit(&m->inodes_credit, not_ours(inodes, tick_inodes, cpu, m->tick_usec, INODES_PER_USEC)));
+        uint64_t given = not_ours(&bytes, m, cpu, BYTES_PER_USEC), given_inodes = not_ours(&inodes, m, cpu, INODES_PER_USEC);
+        bytes.same_tick += ahead;
+        m->ahead_bytes = not_ours(&bytes, m, cpu, BYTES_PER_USEC) - given;
+        disk_watch_forgive(&s->places.disk, growth_credit(&m->bytes_credit, given), growth_credit(&m->inodes_credit, given_inodes), now);
 }
 
 static uint64_t since_tick_usec(const struct disk_time *t)
@@ -138,7 +149,9 @@ static void move_mark(struct places *p, const struct box_usage *usage)
         if (!p->disk.counted || (known && more && grown(usage->cpu_usec, m->cpu_usec) < MARK_CPU_USEC))
                 return;
         m->bytes = m->judged_bytes = at->bytes;
+        m->held_bytes = at->held_bytes;
         m->inodes = at->inodes;
+        m->is_whole = !at->stirred;
         m->time = p->disk.since;
         m->tick_bytes = at->tick_bytes;
         m->tick_inodes = at->tick_inodes;
@@ -153,12 +166,19 @@ static void move_mark(struct places *p, const struct box_usage *usage)
 /* Counts all that is there and gives the host what is its own. */
 static bool give_to_host(struct session *s)
 {
+        struct growth_mark *m = &s->places.mark;
         struct disk_usage now;
 
-        if (disk_watch_count(&s->places.disk, FORGIVEN_INODES_MAX, &s->places.mark.time, &now) < 0)
+        if (disk_watch_count(&s->places.disk, FORGIVEN_INODES_MAX, &m->time, &now) < 0)
                 return false;
         forgive(s, &now);
-        s->places.mark.judged_bytes = now.bytes;
+        m->judged_bytes = now.bytes;
+        if (m->code_ran)
+                return true;
+        m->bytes = now.bytes;
+        m->held_bytes = now.held_bytes;
+        m->inodes = now.inodes;
+        m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         return true;
 }
 
@@ -218,26 +238,54 @@ bool growth_look(struct exec *x, bool due)
 static void begin_mark(struct growth_mark *m, const struct box_usage *usage)
 {
         m->code_ran = true;
-        m->bytes = m->judged_bytes;
-        m->inodes = UINT64_MAX; /* inodes from before are not recounted */
-        m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
         m->cpu_known = is_exact(usage);
         disk_time_get(&m->time);
         m->time.tick = m->time.now; /* exclude this tick: its files were already attributed */
 }
 
-void growth_begin(struct exec *x)
+void growth_start(struct session *s)
+{
+        struct box_usage usage = {0};
+
+        if (!places_are_watched(&s->places))
+                return;
+        pthread_mutex_lock(&s->disk_lock);
+        if (!s->places.mark.code_ran) {
+                growth_judge(s);
+                (void)session_usage(s, &usage, NULL); /* if that fails, all growth is the code's */
+                begin_mark(&s->places.mark, &usage);
+        }
+        pthread_mutex_unlock(&s->disk_lock);
+}
+
+/* Each run can write something before it is seen to. Beyond this the next one does not begin, or there would be no limit to what many write. */
+static int check_room(struct disk_watch *w, gb_error *err)
+{
+        char limit[FORMAT_MAX], grown[FORMAT_MAX];
+        uint64_t most = w->limit_bytes + MAX(w->limit_bytes, OVERSHOOT_BYTES);
+
+        if (w->bytes <= w->limit_bytes && w->inodes <= w->limit_inodes)
+                return 0;
+        (void)disk_watch_look(w); /* somebody may have made room */
+        if (w->bytes <= most && w->inodes <= w->limit_inodes * DISK_COUNTED_LIMITS)
+                return 0;
+        return error_set(err, GB_E_DISK_FULL, ENOSPC, "nothing was run: code has added %s in %llu files to the workspace, and the limit is %s in %llu files: delete files there, "
+                         "or open a session with a larger disk limit", format_size(w->bytes, grown), (unsigned long long)w->inodes,
+                         format_size(w->limit_bytes, limit), (unsigned long long)w->limit_inodes);
+}
+
+int growth_begin(struct exec *x, gb_error *err)
 {
         struct session *s = x->session;
 
         if (!places_are_watched(&s->places) || x->ours)
-                return;
+                return 0;
         pthread_mutex_lock(&s->disk_lock);
         growth_judge(s);
-        if (!s->places.mark.code_ran)
-                begin_mark(&s->places.mark, &x->before);
+        int r = check_room(&s->places.disk, err);
         pthread_mutex_unlock(&s->disk_lock);
+        return r;
 }
 
 void growth_end(struct exec *x, const struct box_usage *now, uint64_t asked_usec)

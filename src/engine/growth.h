@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whose growth it is. Between two runs of a session the host may put files into a workspace, and processes that a run left behind may write there. The kernel counts
- * the processor time of the box: what that time cannot have written, the host has, and it becomes a part of what was there before. What the API has put there counts as
- * the session's own. While a run lasts the same is asked when the limit is passed: of what was written since the last look. */
+ * Tells growth by the host from growth by the code. Both may write to a workspace between two runs. Growth that the
+ * box's processor time cannot explain is attributed to the host and added to the initial contents. Uploads by the API
+ * count as the session's own. While a run lasts the same comparison is made when the limit is passed, for what was
+ * written since the last look. */
 #ifndef ENGINE_GROWTH_H
 #define ENGINE_GROWTH_H
 
 #include "engine/exec.h"
 
-/* Gives the host what is its own by now, if anything has changed. The caller has disk_lock. The mark has the processor time from before its look, and is compared with
- * one from after the next: what is written during a look is explained. */
+/* Attributes unexplained growth to the host, if anything has changed. Call with disk_lock held. The mark's processor
+ * time is read before its look and compared with one read after the next, so writes during a look are explained. */
 void growth_judge(struct session *s);
-/* The same, when a run begins. */
-void growth_begin(struct exec *x);
+/* Before each program of a session. An interpreter runs code before it is asked to: what is in the workspace may be among its modules. */
+void growth_start(struct session *s);
+/* When a run begins. Refused when the workspace holds far more than its limit. */
+int growth_begin(struct exec *x, gb_error *err);
 /* A look while a run lasts, or at its end; due: only if it is time for one. Returns whether the run has to end for what the code may have written. The caller
  * has disk_lock. */
 bool growth_look(struct exec *x, bool due);

@@ -62,8 +62,8 @@ static int workspace_denied(const char *verb, const char *path, int errnum, gb_e
         unsigned uid = (unsigned)geteuid();
 
         if (is_separated())
-                return error_set(err, GB_E_DENIED, errnum, "cannot %s the workspace %s: root started this server, and it runs as user %u: chown the directory to that "
-                                 "user, in a place that the user can reach, or use a server that the directory's owner has started", verb, path, uid);
+                return error_set(err, GB_E_DENIED, errnum, "cannot %s the workspace %s: this server was started by root and runs as user %u: chown the directory to that "
+                                 "user and make its parents accessible, or use a server started by the directory's owner", verb, path, uid);
         return error_set(err, GB_E_DENIED, errnum, "cannot %s the workspace %s: user %u has no permission: chown or chmod the directory, or use another one", verb, path, uid);
 }
 
@@ -137,7 +137,9 @@ int places_open(struct places *p, const struct policy *policy, const char *works
 
         if (e == 0)
                 e = open_mounts(p, policy, err);
+        p->mark.is_whole = true;
         p->mark.bytes = p->mark.judged_bytes = p->disk.before.bytes;
+        p->mark.held_bytes = p->disk.before.held_bytes;
         p->mark.inodes = p->disk.before.inodes;
         return e;
 }

@@ -21,13 +21,14 @@ struct growth_credit {
 
 /* What was there when the code was last known to have written nothing more (growth.h). */
 struct growth_mark {
-        uint64_t bytes, inodes;
-        struct disk_time time; /* files that are not older may have been made later. Of those that there were already: */
+        uint64_t bytes, held_bytes, inodes;
+        bool is_whole; /* nothing of the code was hidden from that look */
+        struct disk_time time; /* files born before this are older. Counts at the mark, of files born in the same tick or later: */
         uint64_t tick_bytes, tick_inodes, new_bytes, new_inodes;
-        uint64_t tick_usec; /* processor time of that tick in which the code may have written something that nobody saw */
-        uint64_t ahead_bytes;  /* more than files hold, and not the code's either, when somebody last asked */
-        uint64_t judged_bytes; /* as much was there when somebody last asked whose it is */
-        uint64_t next_usec;    /* nobody asks again before this */
+        uint64_t tick_usec;    /* processor time of that tick not seen by the walk */
+        uint64_t ahead_bytes;  /* space reserved beyond file sizes that the code cannot have written */
+        uint64_t judged_bytes; /* bytes at the last judgement */
+        uint64_t next_usec;    /* no judgement before this time */
         uint64_t cpu_usec; /* of the session */
         bool cpu_known, code_ran;
         struct growth_credit bytes_credit, inodes_credit;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/exec.h"
+#include "engine/growth.h"
 #include "engine/script.h"
 #include "engine/session_state.h"
 
@@ -198,6 +199,7 @@ int session_start_program(struct session *s, const struct program_request *reque
 {
         if (session_is_gone(s))
                 return error_set(err, GB_E_LOST, ESRCH, "the session has ended: open a new one");
+        growth_start(s);
         pthread_mutex_lock(&s->backend_lock);
         int r = s->backend->program_start(s->box, request, ret, ret_io, err);
         pthread_mutex_unlock(&s->backend_lock);

@@ -37,10 +37,10 @@ struct session {
         _Atomic uint64_t memory_kills;
 
         atomic_uint n_running;         /* runs that have begun and are not over */
-        _Atomic uint64_t tasks_begin; /* how many there were beside the interpreters when the first run began, and one more; 0: none has begun */
-        _Atomic uint64_t tasks_left; /* how many there were at the end of the last run */
-        _Atomic uint64_t forks_refused; /* as the last run has seen them: what was refused since then, no run was told */
-        atomic_uint bombs;             /* how often what runs had left running was killed */
+        _Atomic uint64_t tasks_begin; /* tasks besides the interpreters when the first run began, plus 1; 0: no run yet */
+        _Atomic uint64_t tasks_left; /* tasks at the end of the last run */
+        _Atomic uint64_t forks_refused; /* refused forks that the last run has seen */
+        atomic_uint bombs;             /* how often leftover processes were killed */
 
         pthread_mutex_t backend_lock; /* calls of the backend that are about the session and not one program */
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static int setup(void **state)
         assert_true(p.fd >= 0);
         disk_watch_init(&p.s.places.disk, 1 * MIB, 100);
         assert_int_equal(disk_watch_add(&p.s.places.disk, p.fd), 0);
+        p.s.places.mark.is_whole = true;
         cpu_usec = 1000;
         cpu_known = true;
         cpu_is_old = false;
@@ -99,9 +101,11 @@ static bool is_over(struct place *p)
 {
         struct result result = {0};
         struct exec x = {.session = &p->s, .result = &result};
+        gb_error err = {0};
 
         assert_int_equal(usage(NULL, &x.before, NULL), 0);
-        growth_begin(&x);
+        growth_start(x.session);
+        assert_int_equal(growth_begin(&x, &err), 0);
         uint64_t asked = monotonic_usec();
         bool over = growth_look(&x, false);
         growth_end(&x, &x.before, asked);
@@ -121,6 +125,17 @@ static void test_what_the_host_adds_is_not_counted(void **state)
                 assert_false(is_over(p));
         }
         assert_true(p->s.places.disk.bytes < 64 * KIB);
+}
+
+/* Modules in the workspace run while an interpreter starts. */
+static void test_what_an_interpreter_writes_before_its_first_run(void **state)
+{
+        struct place *p = *state;
+
+        growth_start(&p->s);
+        write_file(p, "by-a-module", 4 * MIB);
+        cpu_usec += 50000;
+        assert_true(is_over(p));
 }
 
 /* Processes that a run left behind may write while nobody looks. */
@@ -143,9 +158,11 @@ static void test_what_the_host_adds_during_a_run(void **state)
         struct place *p = *state;
         struct result result = {0};
         struct exec x = {.session = &p->s, .result = &result};
+        gb_error err = {0};
 
         assert_int_equal(usage(NULL, &x.before, NULL), 0);
-        growth_begin(&x);
+        growth_start(x.session);
+        assert_int_equal(growth_begin(&x, &err), 0);
         assert_false(growth_look(&x, false));
         write_file(p, "while-it-waits", 4 * MIB);
         assert_false(growth_look(&x, false));
@@ -162,9 +179,11 @@ static void test_what_the_host_adds_bit_by_bit(void **state)
         struct place *p = *state;
         struct result result = {0};
         struct exec x = {.session = &p->s, .result = &result};
+        gb_error err = {0};
 
         assert_int_equal(usage(NULL, &x.before, NULL), 0);
-        growth_begin(&x);
+        growth_start(x.session);
+        assert_int_equal(growth_begin(&x, &err), 0);
         for (int i = 0; i < 6; i++) {
                 write_file(p, "grows", MIB / 2);
                 assert_false(growth_look(&x, false));
@@ -174,21 +193,72 @@ static void test_what_the_host_adds_bit_by_bit(void **state)
         assert_true(p->s.places.disk.bytes < 64 * KIB);
 }
 
-/* The code can hide a file from a look, and show it later for no time: by a rename, or a name for one that had none. */
-static void test_a_file_that_was_made_before_is_counted(void **state)
+/* Moves a file of 4 MB out, or back in. */
+static void move(struct place *p, bool in)
+{
+        char outside[80], inside[80];
+
+        snprintf(outside, sizeof(outside), "%s-outside", p->path);
+        snprintf(inside, sizeof(inside), "%s/shown", p->path);
+        assert_int_equal(in ? rename(outside, inside) : rename(inside, outside), 0);
+        p->s.places.next_usec = p->s.places.mark.next_usec = 0;
+}
+
+/* The code can hide a file from a look by moving it past the walk, and show it later for no time. Then a directory has changed. */
+static void test_a_file_that_a_look_has_missed_is_counted(void **state)
 {
         struct place *p = *state;
-        char hidden[80], shown[80];
 
-        snprintf(hidden, sizeof(hidden), "%s-hidden", p->path);
-        snprintf(shown, sizeof(shown), "%s/shown", p->path);
         assert_false(is_over(p));
         write_file(p, "shown", 4 * MIB);
-        assert_int_equal(rename(shown, hidden), 0);
+        move(p, false);
         assert_false(is_over(p));
-        assert_int_equal(rename(hidden, shown), 0);
-        p->s.places.next_usec = p->s.places.mark.next_usec = 0;
+        p->s.places.mark.is_whole = false;
+        move(p, true);
         assert_true(is_over(p));
+}
+
+/* The host may move a file in that is older than the session. */
+static void test_an_old_file_of_the_host(void **state)
+{
+        struct place *p = *state;
+        struct result result = {0};
+        struct exec x = {.session = &p->s, .result = &result};
+        gb_error err = {0};
+
+        write_file(p, "shown", 4 * MIB);
+        move(p, false);
+        wait_for_tick();
+        assert_int_equal(usage(NULL, &x.before, NULL), 0);
+        growth_start(&p->s);
+        assert_int_equal(growth_begin(&x, &err), 0);
+        assert_false(growth_look(&x, false));
+        move(p, true);
+        assert_false(growth_look(&x, false));
+        assert_true(p->s.places.disk.bytes < 64 * KIB);
+        /* It is not credited twice. */
+        move(p, false);
+        assert_false(growth_look(&x, false));
+        move(p, true);
+        assert_false(growth_look(&x, false));
+        cpu_usec += 50000;
+        write_file(p, "code", 4 * MIB);
+        assert_true(growth_look(&x, false));
+}
+
+/* A file of the host that grows from run to run. */
+static void test_a_file_of_the_host_that_grows(void **state)
+{
+        struct place *p = *state;
+
+        for (int i = 0; i < 10; i++) {
+                write_file(p, "log", MIB / 2);
+                wait_for_tick();
+                assert_false(is_over(p));
+                cpu_usec += 60000;
+                assert_false(is_over(p));
+        }
+        assert_true(p->s.places.disk.bytes < 64 * KIB);
 }
 
 /* No more than the walk could miss may count as the code's: nothing, where no name has changed. */
@@ -213,9 +283,11 @@ static void test_a_file_that_the_host_has_begun(void **state)
         struct place *p = *state;
         struct result result = {0};
         struct exec x = {.session = &p->s, .result = &result};
+        gb_error err = {0};
 
         assert_int_equal(usage(NULL, &x.before, NULL), 0);
-        growth_begin(&x);
+        growth_start(x.session);
+        assert_int_equal(growth_begin(&x, &err), 0);
         wait_for_tick();
         assert_false(growth_look(&x, false));
         _cleanup_close_ int fd = openat(p->fd, "ahead", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -247,16 +319,46 @@ static void test_only_what_a_file_holds_is_given(void **state)
         assert_true(is_over(p));
 }
 
+/* Many runs could write a little each. */
+static void test_a_run_that_does_not_begin(void **state)
+{
+        struct place *p = *state;
+        struct exec x = {.session = &p->s};
+        gb_error err = {0};
+        char path[80];
+
+        p->s.places.disk.limit_inodes = 4;
+        assert_false(is_over(p));
+        cpu_usec += 50000;
+        for (int i = 0; i < 6; i++) {
+                snprintf(path, sizeof(path), "f%d", i);
+                write_file(p, path, 1);
+        }
+        assert_true(is_over(p));
+        assert_int_equal(growth_begin(&x, &err), 0); /* which may delete some */
+        for (int i = 6; i < 9; i++) {
+                snprintf(path, sizeof(path), "f%d", i);
+                write_file(p, path, 1);
+        }
+        cpu_usec += 50000;
+        assert_int_equal(growth_begin(&x, &err), -ENOSPC);
+        assert_int_equal(err.code, GB_E_DISK_FULL);
+        assert_int_equal(unlinkat(p->fd, "f1", 0), 0);
+        assert_int_equal(growth_begin(&x, &err), 0);
+}
+
 /* A look is not due: nothing is counted. */
 static void test_a_look_that_is_not_due(void **state)
 {
         struct place *p = *state;
         struct result result = {0};
         struct exec x = {.session = &p->s, .result = &result};
+        gb_error err = {0};
 
         p->s.places.disk.limit_bytes = UINT64_MAX; /* others write to the same file system, and more than the limit would be worth a look */
         assert_int_equal(usage(NULL, &x.before, NULL), 0);
-        growth_begin(&x);
+        growth_start(x.session);
+        assert_int_equal(growth_begin(&x, &err), 0);
         assert_false(growth_look(&x, false));
         write_file(p, "code", 4 * KIB);
         cpu_usec += 50000;
@@ -319,9 +421,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_what_the_host_adds_is_not_counted), TEST(test_what_processor_time_explains_is_counted),
-                TEST(test_unknown_time_explains_everything), TEST(test_old_time_explains_everything), TEST(test_what_the_host_adds_during_a_run), TEST(test_a_look_that_is_not_due),
-                TEST(test_what_the_host_adds_bit_by_bit), TEST(test_a_file_that_was_made_before_is_counted),
+                TEST(test_what_the_host_adds_is_not_counted), TEST(test_what_processor_time_explains_is_counted), TEST(test_what_an_interpreter_writes_before_its_first_run),
+                TEST(test_unknown_time_explains_everything), TEST(test_old_time_explains_everything), TEST(test_what_the_host_adds_during_a_run), TEST(test_a_look_that_is_not_due), TEST(test_a_run_that_does_not_begin),
+                TEST(test_what_the_host_adds_bit_by_bit), TEST(test_a_file_that_a_look_has_missed_is_counted), TEST(test_an_old_file_of_the_host), TEST(test_a_file_of_the_host_that_grows),
                 TEST(test_what_the_host_adds_right_after_a_run), TEST(test_a_file_that_the_host_has_begun), TEST(test_only_what_a_file_holds_is_given), TEST(test_uploads_are_counted), cmocka_unit_test(test_amounts),
         };
 

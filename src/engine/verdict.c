@@ -242,8 +242,8 @@ static void tell_pids(const struct run_facts *f, const struct policy *p, struct 
         if (f->pids_refused > 0)
                 snprintf(refused, sizeof(refused), ", %llu refused)", (unsigned long long)f->pids_refused);
         if (is_success(f))
-                say(v, "The code ended, and the processes that it left running reached the limit of %llu processes and threads%s: wait "
-                       "for what is started, start fewer at a time, or ask for more %s.",
+                say(v, "The code ended, but processes it left running reached the limit of %llu processes and threads%s: wait "
+                       "for child processes, start fewer at a time, or ask for more %s.",
                     (unsigned long long)p->pids_limit, PEAK(f->known.pids, " (peak ", COUNT(f->pids_peak), refused), ASKING(pids_limit));
         else
                 say(v, "Failed%s after the limit of %llu processes and threads was reached%s: start fewer at a time, or ask "

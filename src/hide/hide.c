@@ -64,7 +64,7 @@ static int receive(struct hide *h, int *ret, gb_error *err)
                 safe_close(fds[i]);
         if (n == (ssize_t)sizeof(answer) && answer.error.code != GB_E_NONE)
                 return error_set(err, answer.error.code, answer.error.errnum, "%s", answer.error.message);
-        return error_set(err, GB_E_INTERNAL, EIO, "glovebox-hide does not answer");
+        return error_set(err, GB_E_INTERNAL, EIO, "glovebox-hide did not answer");
 }
 
 int hide_spawn(struct helper *h, int socket, gb_error *err)
@@ -106,7 +106,7 @@ int hide_open(struct hide *h, enum hide_kind kind, hide_start_function *start, i
                 r = start ? start(&h->socket, &h->pidfd, err) : start_child(h, err);
         if (r == 0) {
                 r = message_send(h->socket, order, sizeof(*order), &directory, 1);
-                r = r < 0 ? error_set(err, GB_E_INTERNAL, -r, "glovebox-hide does not listen: %s", strerror(-r)) : receive(h, ret, err);
+                r = r < 0 ? error_set(err, GB_E_INTERNAL, -r, "glovebox-hide did not accept the request: %s", strerror(-r)) : receive(h, ret, err);
         }
         if (r < 0)
                 hide_close(h);

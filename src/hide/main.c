@@ -84,7 +84,7 @@ static int make_mount(int *ret_device)
         return mount;
 }
 
-/* Whoever finds a way to make this process do something else shall find nothing to do it with. */
+/* Leaves nothing useful to an attacker who takes over this process. */
 static void seal(int directory)
 {
         int abi = landlock_abi(), r = 0;
@@ -108,7 +108,7 @@ static void seal(int directory)
         (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* The front is told of a mount by whoever has it: mount is closed. -1: it is attached, and our parent does that. */
+/* Sends the mount to the front and closes it; -1: the parent has attached it and answers. */
 static _noreturn_ void serve(int directory, int device, int mount)
 {
         struct hide_tree tree = {
@@ -216,7 +216,8 @@ static void serve_attached(int mount, int directory, int device)
         }
         safe_close(device);
         safe_close(directory);
-        /* The front may not go where the mount is. Nothing comes from a child that has failed, and has said so. */
+        /* The front may lack permission for the path, so it gets a descriptor. If the child failed, it has already
+         * sent the error. */
         _cleanup_close_ int shown = pid > 0 ? open(answer.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
         if (shown >= 0)
                 (void)message_send(SOCKET_FD, &answer, sizeof(answer), &shown, 1);
@@ -229,7 +230,8 @@ static void serve_attached(int mount, int directory, int device)
                 fail(GB_E_INTERNAL, EAGAIN, "a process", "");
 }
 
-/* Who made our socket the kernel knows. What the front says of the owner counts only when it is root: then it could read the directory itself. */
+/* The kernel tells who created the socket. The owner named by the front is used only if the front is root, which
+ * could read the directory anyway. */
 static bool find_user(void)
 {
         struct ucred peer;
@@ -251,7 +253,7 @@ int main(int argc, char **argv)
         runtime_path = argc == 2 ? argv[1] : NULL;
         if (argc > 2 || sys_close_range(STDERR_FILENO + 1, ~0U, 0) < 0 ||
             message_receive(SOCKET_FD, 0, &order, sizeof(order), fds, &n_fds) != (ssize_t)sizeof(order) || n_fds != 1 || !find_user()) {
-                fprintf(stderr, "glovebox-hide: glovebox starts this program by itself\n");
+                fprintf(stderr, "glovebox-hide: started by glovebox, not by hand\n");
                 return 2;
         }
         order.name[sizeof(order.name) - 1] = '\0';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The file system: each request names a path below the root. It is judged part by part, then walked from the root's descriptor by the kernel, which neither follows
- * a link nor leaves the root; links are followed by the kernel in the box, to what the box has. Nothing is kept between requests but open files, so what the host
- * changes is seen at once.
+ * a link nor leaves the root; links are followed by the kernel in the box, to what the box has. Only
+ * open files and content verdicts are kept between requests, so what the host changes is seen at once.
  *
  * Mustn't: open a file before it was judged, or show a byte of a file that is judged by its content before all of it was read. */
 #include "hide/serve.h"
@@ -33,8 +33,8 @@
 /* Of such files that the box has open: their content is in our memory, which no limit of the box counts. */
 #define KEY_FILES_OPEN_BYTES_MAX (32 * MIB)
 #define JUDGED_MAX 1024
-/* How long the kernel may use what it knows of a file without asking: a walk over many files asks for each of their directories once. Nothing hidden is shown by it,
- * since each file is judged when it is opened. */
+/* How long the kernel may cache attributes and names. Files are judged again at each open, so this reveals nothing
+ * hidden. */
 #define FRESH_SECONDS 0.05
 
 static const struct hide_tree *tree;
@@ -94,7 +94,7 @@ static int open_below(const char *path, uint64_t flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* Of all parts of a path the harshest. */
+/* The strictest verdict of all components. */
 static enum hide_verdict judge(const char *path)
 {
         char parent[NAME_MAX + 1], name[NAME_MAX + 1];
@@ -112,7 +112,7 @@ static enum hide_verdict judge(const char *path)
                 name[size] = '\0';
                 path += size;
                 verdict = hide_names_judge(&tree->names, parent, name);
-                /* Of a directory there is no content to judge. */
+                /* Directories have no content to judge. */
                 if (verdict == HIDE_ALWAYS)
                         return HIDE_ALWAYS;
                 memcpy(parent, name, size + 1);
@@ -120,7 +120,7 @@ static enum hide_verdict judge(const char *path)
         return verdict;
 }
 
-/* Whether the file fd at path, which may only be O_PATH, is hidden for its content. */
+/* Whether the content hides the file at path. fd may be O_PATH. */
 static bool holds_key(int fd, const char *path)
 {
         _cleanup_free_ char *content = NULL;
@@ -153,7 +153,7 @@ static int find(const char *path)
         return fd;
 }
 
-/* The path below the tree's root; NULL: it is the root of the file system, above it. -ENOENT in *ret: nothing is there. */
+/* Path below the tree's root. NULL: the root above it. *ret is -ENOENT if there is no such entry. */
 static const char *below(const char *path, int *ret)
 {
         *ret = 0;
@@ -169,7 +169,7 @@ static const char *below(const char *path, int *ret)
 
 /* ---- requests ---- */
 
-/* An open file. One that is judged by its content is what was judged, whatever becomes of the file. */
+/* An open file. A file judged by content is served from the judged copy. */
 struct opened {
         int fd; /* -1: content */
         char *content;
@@ -199,7 +199,8 @@ static void show_as(struct stat *st)
                 st->st_uid = c->uid;
         if (st->st_gid == tree->group)
                 st->st_gid = c->gid;
-        /* gVisor checks permissions by itself, and asks as another user than the code is: what the owner may read, the code may. */
+        /* gVisor checks permissions itself, as another user than the code. Give everybody the owner's read and
+         * execute rights. */
         st->st_mode |= (st->st_mode & 0500) >> 3 | (st->st_mode & 0500) >> 6;
 }
 

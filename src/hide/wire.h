@@ -12,7 +12,9 @@
 #include <stdint.h>
 
 #define HIDE_NAMES_BYTES_MAX (16 * KIB)
-#define HIDE_ROOT "project" /* an attached mount holds one directory: whoever does not see the mount does not find it, and mounts nothing else by mistake */
+/* An attached mount contains only this directory. If the mount is not visible to an engine, the path does not
+ * exist, and nothing else can be mounted by mistake. */
+#define HIDE_ROOT "project"
 
 struct hide_order {
         uint32_t kind;    /* enum hide_kind */

@@ -22,8 +22,8 @@ int mount_clone_tree(int fd, unsigned flags, int idmap_userns);
  * the same inode. */
 int mount_clone_tree_here(int fd, unsigned flags);
 
-/* The same restrictions for a mount that is detached already. The kernel refuses that for one of another mount namespace, so none of the host's is changed by one
- * who is in a namespace of its own. */
+/* Applies the same restrictions to a detached mount. The kernel refuses mounts of another namespace, so a caller in
+ * its own namespace cannot change the host's. */
 int mount_restrict(int tree, unsigned flags, int idmap_userns);
 
 /* For a detached copy that somebody outside of the box gets: nothing on it is executed or followed, and owners are mapped by the user namespace. */

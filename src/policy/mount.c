@@ -147,7 +147,7 @@ int mount_add_text(struct policy *p, const char *text, const char *base, gb_erro
                 colon = strrchr(copy, ':');
         }
         if (!colon || colon == copy || colon[1] == '\0')
-                return error_set(err, GB_E_USAGE, 0, "%s is not a mount; allowed: SOURCE:TARGET, and :ro, :rw or :hide behind it",
+                return error_set(err, GB_E_USAGE, 0, "%s is not a mount; allowed: SOURCE:TARGET, optionally followed by :ro, :rw or :hide",
                                  quote(text).text);
         *colon = '\0';
         const char *target = colon + 1;

@@ -51,7 +51,7 @@ const struct policy_option policy_options[] = {
         ROW("read_only", "read-only", "GLOVEBOX_READ_ONLY", OPTION_BOOL, read_only, 0, 1,
             "true", "BOOL", "the root file system cannot be written to")
         ROW("scratch_only", "scratch-only", "GLOVEBOX_SCRATCH_ONLY", OPTION_BOOL, scratch_only, 0, 1,
-            "false", "BOOL", "the workspace is at /tmp/sandbox; nothing else but /dev/shm can be written to")
+            "false", "BOOL", "mount the workspace at /tmp/sandbox; only it and /dev/shm are writable (in sessions also /run/glovebox)")
         ROW("network_mode", "network", "GLOVEBOX_NETWORK", OPTION_NETWORK, network_mode, NETWORK_NONE, NETWORK_HOST,
             "none", "MODE", "no network at all, only what network_allow lists, or the host's")
         ROW("network_bytes", "network-bytes", "GLOVEBOX_NETWORK_BYTES", OPTION_SIZE, network_bytes, 0, 1024 * TIB,

@@ -266,7 +266,7 @@ static void test_backend(void **state)
 }
 
 #define ALLOWED "use a place of its own such as /data, /project or /mnt/x"
-#define FORM "allowed: SOURCE:TARGET, and :ro, :rw or :hide behind it"
+#define FORM "allowed: SOURCE:TARGET, optionally followed by :ro, :rw or :hide"
 #define ABSOLUTE "is not an absolute path without \"..\", \":\" and control characters"
 
 static void test_refused_lists(void **state)

@@ -31,7 +31,8 @@
 #define REAP_ROUND_MSEC 5
 #define TEMPLATE_SAMPLE_PERIOD_USEC 1000000ULL
 #define REAP_TIMEOUT_USEC 2000000ULL
-/* Looks at what a program has left running: so often, until it has not become more for so long, and so long in all. */
+/* Leftover processes are counted at this interval, until their number has not grown for LEFT_QUIET_USEC, at most for
+ * LEFT_WAIT_USEC. */
 #define LEFT_LOOK_USEC 1000ULL
 #define LEFT_QUIET_USEC 20000ULL
 #define LEFT_WAIT_USEC 1000000ULL
@@ -325,7 +326,7 @@ int box_tasks(const struct box *b, uint64_t *ret)
         return dir < 0 ? -ENOENT : cgroup_read_tasks(dir, ret);
 }
 
-/* Those that are neither the program, which is not reaped yet, nor init, which is in no group of v1. */
+/* Tasks besides the program (not reaped yet) and init (in no v1 group). */
 static uint64_t tasks_left(const struct box *b)
 {
         bool counted = b->spec.cgroup.pids > 0;
@@ -336,7 +337,8 @@ static uint64_t tasks_left(const struct box *b)
         return tasks == UINT64_MAX || tasks < own ? 0 : tasks - own;
 }
 
-/* The program has ended. What it has left running is given time while it becomes more: a bomb whose first process ends at once has done nothing yet. */
+/* The program has ended. Waits while its leftover processes multiply: a bomb whose first process exits at once needs
+ * a moment to show. */
 static bool lingers(struct box *b)
 {
         uint64_t now = monotonic_usec(), left = tasks_left(b);
@@ -517,7 +519,7 @@ void box_signal(struct box *b, int sig)
                 kill(-b->program.pid, sig);
 }
 
-/* Whether it is init, a program's own process, or who brings that in. */
+/* Whether pid is init, a program's main process, or its entrant. */
 static bool is_spared(const void *box, pid_t pid)
 {
         const struct box *b = box;

@@ -205,7 +205,7 @@ static void on_clear(struct channel *c, int *fds)
         event.report.tasks_left = (uint64_t)MAX(r, 0);
         if (r < 0) {
                 event.kind = WARDEN_FAILED;
-                error_set(&event.error, GB_E_INTERNAL, -r, "what runs in the session cannot be ended: %s", strerror(-r));
+                error_set(&event.error, GB_E_INTERNAL, -r, "cannot kill the processes left running in the session: %s", strerror(-r));
         }
         (void)message_send_now(fds[0], &event, sizeof(event), NULL, 0);
 }

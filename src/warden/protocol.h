@@ -190,7 +190,7 @@ enum warden_event_kind {
         WARDEN_CLEARED,     /* of WARDEN_CLEAR; report.tasks_left: how many there were */
 };
 
-#define OPENED_PLACES_MAX 2 /* /tmp, unless that is not one, and /dev/shm; what comes after them */
+#define OPENED_PLACES_MAX 2 /* the first tmpfs mounts: /tmp (not with scratch_only), /dev/shm, then the next one */
 
 /* Descriptors of WARDEN_STARTED in a session; all but the first only of an interpreter (BOX_CONTEXT). */
 enum program_event_fd { STARTED_DEADLINE, STARTED_OUT, STARTED_ERR, STARTED_CONTROL };

@@ -58,7 +58,7 @@ def test_pids(sessions):
     assert (result.verdict, result.kept, result.error["name"]) == ("pids", True, "BlockingIOError"), result
     assert "16" in result.message and result.json["peaks"]["pids"] <= 16
     assert int(good(context, "n").text) < 16
-    assert any("left running were ended" in note for note in result.json["notes"]), result
+    assert any("left running by code were killed" in note for note in result.json["notes"]), result
     # A run that goes around it is told so in a note, and ends well.
     around = good(context, "import signal\nchildren = []\ntry:\n    while True:\n        children.append(os.fork())\n        children[-1] or time.sleep(60)\n"
                   "except BlockingIOError:\n    pass\nfor child in children:\n    os.kill(child, signal.SIGKILL)\n    os.waitpid(child, 0)")

@@ -82,9 +82,9 @@ static json_t *tmpfs(const struct container_plan *plan)
         return o;
 }
 
-/* A native box has processes in /proc and nothing else, and no /sys. So each other entry that a kernel may have there is covered, but for
- * those that only root may open. Five are left, since tools
- * need them and system calls and the processor tell the same, natively as well: cpuinfo, loadavg, meminfo, uptime and version. */
+/* A native box shows only processes in /proc and has no /sys. Masks every other entry that users other than root can
+ * open, except five that tools need and whose data system calls return as well: cpuinfo, loadavg, meminfo, uptime
+ * and version. */
 static const char *const masked[] = {
         "/dev/mqueue", "/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "/proc/bus",
         "/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/consoles", "/proc/crypto", "/proc/device-tree",

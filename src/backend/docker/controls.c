@@ -103,7 +103,7 @@ static void say_isolation(const struct container_request *request, struct contro
                 controls_say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, loopback only");
         controls_say(c, CONTROL_TIME, CONTROL_ENFORCED, "monotonic clock%s", policy->cpu_time_usec ? "; cpu time of the container" : "");
         bool inodes = !e->podman && !runtime_is_gvisor(e, policy);
-        controls_say(c, CONTROL_TMP, CONTROL_ENFORCED, "%s", policy->scratch_only ? "read-only; the workspace is in it" : inodes ? "size and inodes of tmpfs" : "size of tmpfs; inodes have no limit of their own there: they count as memory");
+        controls_say(c, CONTROL_TMP, CONTROL_ENFORCED, "%s", policy->scratch_only ? "read-only; contains the workspace" : inodes ? "size and inodes of tmpfs" : "size of tmpfs; inodes have no limit of their own there: they count as memory");
         if (writes_on_host(request))
                 controls_say(c, CONTROL_WORKSPACE, CONTROL_ENFORCED, "measured every %llu ms, then killed; one file by RLIMIT_FSIZE", SAMPLE_PERIOD_USEC / 1000);
         else
@@ -153,7 +153,7 @@ static void say_limits(const struct engine *e, const struct policy *policy, stru
                 controls_say(c, CONTROL_PIDS, CONTROL_WEAKER, "%s: %llu tasks of gVisor on the host, some five for each one inside; then the container dies", cgroup,
                              (unsigned long long)container_tasks(e, policy));
         else if (e->pids)
-                controls_say(c, CONTROL_PIDS, CONTROL_ENFORCED, "%s, %llu; the %d of our agent do not count", cgroup, (unsigned long long)policy->pids_limit, AGENT_OWN_TASKS);
+                controls_say(c, CONTROL_PIDS, CONTROL_ENFORCED, "%s, %llu; the agent's %d tasks are not counted", cgroup, (unsigned long long)policy->pids_limit, AGENT_OWN_TASKS);
         else
                 controls_say(c, CONTROL_PIDS, CONTROL_OFF, "engine %s %s cannot limit them here", e->name, e->version);
         if (e->cpu)

@@ -149,7 +149,7 @@ static void say_isolation(const struct native_host *h, const struct box_request 
         else
                 say(c, CONTROL_NETWORK, CONTROL_ENFORCED, "own network namespace, loopback only");
         say(c, CONTROL_TIME, CONTROL_ENFORCED, "monotonic clock%s", request->policy->cpu_time_usec ? "; cpu time of the cgroup" : "");
-        say(c, CONTROL_TMP, CONTROL_ENFORCED, request->policy->scratch_only ? "read-only; the workspace is in it" : "size and inodes of tmpfs");
+        say(c, CONTROL_TMP, CONTROL_ENFORCED, request->policy->scratch_only ? "read-only; contains the workspace" : "size and inodes of tmpfs");
         if (writes_on_host(request))
                 say(c, CONTROL_WORKSPACE, CONTROL_ENFORCED, "measured every %llu ms, then killed; one file by RLIMIT_FSIZE",
                     SAMPLE_PERIOD_USEC / 1000);

@@ -56,7 +56,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 struct keeper {
         uid_t uid;
         gid_t gid;
-        /* What lives: pidfds; a place with -1 is free. Of wardens one serves, and others may be about to end. */
+        /* pidfds of live processes; fd -1 marks a free slot. One warden serves; others may be ending. */
         struct pollfd wardens[KEEPER_WARDENS_MAX], hides[KEEPER_HIDES_MAX];
 };
 
@@ -117,7 +117,7 @@ static int start(struct keeper *k, uint32_t request, int *ret_socket, int *ret_p
         r = is_warden ? warden_spawn_at(pair[1], -1, &pid, NULL) : spawn_hide(pair[1], &pid);
         if (r < 0)
                 return r;
-        place->fd = (int)syscall(SYS_pidfd_open, pid, 0); /* our child: its number is nobody else's before it ends, and this fails when it has ended */
+        place->fd = (int)syscall(SYS_pidfd_open, pid, 0); /* our child keeps its number until it ends; then this call fails */
         if (place->fd < 0)
                 return -errno;
         *ret_socket = TAKE_FD(ours);
@@ -287,7 +287,7 @@ static int have_started(uint32_t request, const char *name, int *ret_socket, int
         int r = ask(request, fds, &n_fds, &answer);
         pthread_mutex_unlock(&mutex);
         if (r < 0)
-                return error_set(err, GB_E_UNAVAILABLE, -r, "the keeper is gone (%s), and nobody else can start %s: restart the server", strerror(-r), name);
+                return error_set(err, GB_E_UNAVAILABLE, -r, "the keeper has died (%s), so %s cannot be started: restart the server", strerror(-r), name);
         if (answer.errnum == 0 && n_fds == 2) {
                 *ret_socket = fds[0];
                 *ret_pidfd = fds[1];
@@ -296,7 +296,7 @@ static int have_started(uint32_t request, const char *name, int *ret_socket, int
         for (int i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
         return error_set(err, GB_E_UNAVAILABLE, answer.errnum > 0 ? answer.errnum : EPROTO, "the keeper cannot start %s: %s", name,
-                         answer.errnum == EAGAIN ? "as many as there may be are running" : strerror(answer.errnum > 0 ? answer.errnum : EPROTO));
+                         answer.errnum == EAGAIN ? "the maximum number is already running" : strerror(answer.errnum > 0 ? answer.errnum : EPROTO));
 }
 
 int keeper_start_warden(int *ret_socket, int *ret_pidfd, gb_error *err)

@@ -169,8 +169,8 @@ int plan_bind(struct box_plan *p, const char *path, int fd, unsigned flags, bool
                 if (st.st_uid != geteuid())
                         row->flags &= ~(unsigned)BOX_SOURCE_OWNED;
                 if (st.st_uid != geteuid() && flags & BOX_SOURCE_WRITABLE)
-                        return error_set(err, GB_E_DENIED, EPERM, "what is mounted at %s belongs to user %u, and this server runs as user %u: it can let a box write "
-                                         "only to what is its own (chown it, or mount it read-only)", path, (unsigned)st.st_uid, (unsigned)geteuid());
+                        return error_set(err, GB_E_DENIED, EPERM, "the mount at %s belongs to user %u, but this server runs as user %u and can make only its own "
+                                         "files writable: chown the source, or mount it read-only", path, (unsigned)st.st_uid, (unsigned)geteuid());
         }
 
         r = add_op(p, BOX_OP_BIND, path, &op, err);

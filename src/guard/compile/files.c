@@ -25,8 +25,8 @@ static bool is_name(const char *text)
 
 static int check_name(void *data, const struct place *at, const char *text, gb_error *err)
 {
-        return is_name(text) ? 0 : place_error(at, NULL, err, "%s is not a name of files; allowed: at most %d letters in lower case, with *, ? and [...] as in a shell, "
-                                               "and at most one / between two of them", quote(text).text, NAME_BYTES_MAX);
+        return is_name(text) ? 0 : place_error(at, NULL, err, "%s is not a file name pattern; allowed: at most %d lower-case characters with "
+                                               "*, ? and [...] as in a shell, and at most one / inside", quote(text).text, NAME_BYTES_MAX);
 }
 
 int entry_files(struct piece *p, const struct entry *e, struct code_rule *rule, gb_error *err)
