@@ -202,6 +202,8 @@ struct backend {
         int (*session_usage)(struct backend_session *session, struct box_usage *ret, gb_error *err);
         /* Kills what its programs have started and left running, and not these themselves; for a session whose tasks are counted. How many there were. */
         int (*session_clear)(struct backend_session *session, unsigned *ret_ended, gb_error *err);
+        /* Whether a process of it could compute now, or is about to: not all of them wait. False also where nobody knows. */
+        bool (*session_is_busy)(struct backend_session *session);
         /* As listener(), once after session_open(). */
         int (*session_listener)(struct backend_session *session, gb_error *err);
         /* Readable when the session has ended by itself (its init was killed, say). */

@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define COUNTER_BYTES_MAX 1024
+#define PROCESSES_BYTES_MAX 2048 /* of the list: the first few hundred */
 #define IO_STAT_BYTES_MAX 16384 /* some hundred devices */
 
 static const struct {
@@ -46,7 +48,9 @@ void usage_open(struct usage_files *u, const int dirs[static CGROUP_KIND_COUNT],
                 bool wanted = dir >= 0 && (!counters[i].controllers || unified_controllers);
                 u->fds[i] = wanted ? openat(dir, counters[i].file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
         }
-        int dir = dirs[CGROUP_UNIFIED];
+        int dir = dirs[unified_controllers ? CGROUP_UNIFIED : CGROUP_PIDS];
+        u->directory = dir >= 0 ? fcntl(dir, F_DUPFD_CLOEXEC, 0) : -1;
+        dir = dirs[CGROUP_UNIFIED];
         u->io = dir >= 0 && unified_controllers ? openat(dir, "io.stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 }
 
@@ -54,6 +58,7 @@ void usage_close(struct usage_files *u)
 {
         for (size_t i = 0; i < USAGE_COUNTERS; i++)
                 u->fds[i] = safe_close(u->fds[i]);
+        u->directory = safe_close(u->directory);
         u->io = safe_close(u->io);
 }
 
@@ -86,6 +91,39 @@ int usage_read(const struct usage_files *u, struct cgroup_stats *ret)
                 *(uint64_t *)(void *)((char *)ret + counters[i].offset) = value / counters[i].divisor;
         }
         return 0;
+}
+
+/* The state comes after the name, which may hold anything. */
+static char state_of(const char *pid)
+{
+        char path[32], text[512];
+
+        snprintf(path, sizeof(path), "/proc/%.10s/stat", pid);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (n <= 0)
+                return '\0';
+        text[n] = '\0';
+        const char *end = strrchr(text, ')');
+        return end && end[1] == ' ' ? end[2] : '\0';
+}
+
+bool usage_is_busy(const struct usage_files *u)
+{
+        char text[PROCESSES_BYTES_MAX], *state = NULL;
+
+        /* Opened each time, since a v1 kernel shows one snapshot for each open file. */
+        _cleanup_close_ int list = u->directory < 0 ? -1 : openat(u->directory, "cgroup.procs", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        ssize_t n = list < 0 ? -1 : read(list, text, sizeof(text) - 1);
+        if (n <= 0)
+                return false;
+        text[n] = '\0';
+        for (const char *pid = strtok_r(text, "\n", &state); pid; pid = strtok_r(NULL, "\n", &state)) {
+                char c = state_of(pid);
+                if (c == 'R' || c == 'D')
+                        return true;
+        }
+        return false;
 }
 
 #define COUNTS(u, name) usage_counts(u, offsetof(struct cgroup_stats, name))

@@ -12,6 +12,7 @@
 
 struct usage_files {
         int fds[USAGE_COUNTERS]; /* -1: not there */
+        int directory;           /* the same: with the list of processes */
         int io;                  /* the same: bytes from and to disks, in a v2 tree with that controller */
 };
 
@@ -22,6 +23,8 @@ void usage_close(struct usage_files *u);
 int usage_read(const struct usage_files *u, struct cgroup_stats *ret);
 /* The same, with what is known of it; nothing of disks. */
 int usage_fill(const struct usage_files *u, struct box_usage *ret);
+/* Whether one of its processes could compute now. Those of other users may be hidden from us: then none is seen. */
+bool usage_is_busy(const struct usage_files *u);
 /* Whether somebody counts what lies there in struct cgroup_stats. */
 bool usage_counts(const struct usage_files *u, size_t offset);
 /* Bytes read and written, over all devices. -ENODATA where nobody counts them. */

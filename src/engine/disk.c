@@ -228,6 +228,29 @@ void disk_time_get(struct disk_time *ret)
         (void)clock_gettime(CLOCK_REALTIME, &ret->now);
 }
 
+static bool is_over(const struct disk_watch *w, uint64_t bytes, uint64_t inodes)
+{
+        return bytes > w->limit_bytes || inodes > w->limit_inodes;
+}
+
+static void take(struct disk_watch *w, uint64_t bytes, uint64_t inodes)
+{
+        w->bytes = bytes;
+        w->inodes = inodes;
+        w->peak_bytes = MAX(w->peak_bytes, bytes);
+        w->peak_inodes = MAX(w->peak_inodes, inodes);
+}
+
+bool disk_watch_exceeds(struct disk_watch *w, const struct disk_usage *now, uint64_t spare_bytes)
+{
+        uint64_t bytes = grown(grown(now->bytes, w->before.bytes), spare_bytes), inodes = grown(now->inodes, w->before.inodes);
+        bool over = is_over(w, bytes, inodes);
+
+        if (over)
+                take(w, bytes, inodes);
+        return over;
+}
+
 enum disk_state disk_watch_look(struct disk_watch *w)
 {
         uint64_t start = monotonic_usec();
@@ -245,17 +268,13 @@ enum disk_state disk_watch_look(struct disk_watch *w)
         w->looked_usec = monotonic_usec();
         w->took_usec = w->looked_usec - start;
         uint64_t bytes = grown(now.bytes, w->before.bytes), inodes = grown(now.inodes, w->before.inodes);
-        bool over = bytes > w->limit_bytes || inodes > w->limit_inodes;
+        bool over = is_over(w, bytes, inodes);
         /* A part of it is enough to see that it is too much, and for nothing else. */
         w->whole = over || (now.hidden == 0 && w->error == 0);
         w->counted = !over && w->whole;
         w->now = now;
-        if (w->whole) {
-                w->bytes = bytes;
-                w->inodes = inodes;
-                w->peak_bytes = MAX(w->peak_bytes, bytes);
-                w->peak_inodes = MAX(w->peak_inodes, inodes);
-        }
+        if (w->whole)
+                take(w, bytes, inodes);
         if (over)
                 return DISK_OVER;
         if (!w->whole)

@@ -71,6 +71,8 @@ enum disk_state disk_watch_glance(struct disk_watch *w);
 bool disk_watch_changed(const struct disk_watch *w, uint64_t bytes);
 /* Counts all of it, up to max_inodes more than there were before. 0, or a negative errno, also for what could not be counted to its end. */
 int disk_watch_count(struct disk_watch *w, uint64_t max_inodes, const struct disk_time *since, struct disk_usage *ret);
+/* Whether that is too much, apart from so many bytes. Peaks and amounts are those of now then. */
+bool disk_watch_exceeds(struct disk_watch *w, const struct disk_usage *now, uint64_t spare_bytes);
 void disk_time_get(struct disk_time *ret);
 /* That much of the growth is the host's: it counts as having been there before. No more than what is there now. */
 void disk_watch_forgive(struct disk_watch *w, uint64_t bytes, uint64_t inodes, const struct disk_usage *now);

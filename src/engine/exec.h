@@ -45,6 +45,9 @@ struct exec {
         uint64_t after_usec; /* when it was read */
         bool running;  /* it is counted in n_running */
         bool bombed;   /* what it has left running was killed */
+        unsigned number; /* of the runs that have begun in the session */
+        bool overlapped; /* another run was not over when it began */
+        bool doubtful;   /* processes that an earlier run has left were computing when it began */
         unsigned cancels;
         unsigned late; /* rounds since the time was over in which something was still to be read */
         char reason[128]; /* lost_reason, where it is not a constant */

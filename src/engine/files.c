@@ -314,6 +314,15 @@ int files_write(const struct files *f, const char *path, const void *bytes, size
         return files_put(f, path, &source, mode, false, err);
 }
 
+unsigned files_depth(const char *path)
+{
+        unsigned n = 0;
+
+        for (; *path; path++)
+                n += *path == '/';
+        return n;
+}
+
 int files_put(const struct files *f, const char *path, const struct file_source *source, mode_t mode, bool parents, gb_error *err)
 {
         _cleanup_(target_done) struct target t = {.dir_fd = -1};

@@ -83,6 +83,8 @@ int files_remove(const struct files *f, const char *path, gb_error *err);
 int files_list(const struct files *f, const char *path, struct file_list **ret, gb_error *err);
 /* The first `limit` by name behind `after` (NULL: from the first). In memory are never more. */
 int files_list_page(const struct files *f, const char *path, const char *after, size_t limit, struct file_list **ret, gb_error *err);
+/* How many directories are on the way to path, at most. */
+unsigned files_depth(const char *path);
 int files_make_directory(const struct files *f, const char *path, mode_t mode, gb_error *err);
 /* With those on the way; none of them need be missing. */
 int files_make_directories(const struct files *f, const char *path, mode_t mode, gb_error *err);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/statfs.h>
 
+#define BLOCK_BYTES 4096ULL /* what a directory takes, and the last part of a file */
 #define LOOK_PERIOD_USEC 1000000ULL /* a workspace of the host is not walked more often for numbers */
 
 static int dial(void *data, gb_error *err)
@@ -87,30 +88,29 @@ static int private_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_e
         return room && nodes ? 0 : full(err, bytes, inodes);
 }
 
-int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err)
+int session_room(struct session *s, uint64_t bytes, uint64_t inodes, uint64_t directories, gb_error *err)
 {
         struct disk_watch *w = &s->places.disk;
-        struct box_usage usage;
 
         if (is_private(s))
                 return private_room(s, bytes, inodes, err);
-        int r = session_usage(s, &usage, err); /* of a session that has ended there is none */
-        if (r < 0)
-                return r;
+        if (session_is_gone(s))
+                return error_set(err, GB_E_LOST, ESRCH, "the session has ended: open a new one");
         pthread_mutex_lock(&s->disk_lock);
         growth_judge(s);
         enum disk_state state = disk_watch_look(w);
         int error = w->error;
         bool room = bytes <= w->limit_bytes && w->bytes <= w->limit_bytes - bytes && inodes <= w->limit_inodes && w->inodes <= w->limit_inodes - inodes;
         bool free = w->free[0] >= w->floors[0] && bytes <= w->free[0] - w->floors[0];
-        if (room && free)
-                growth_reserve(&s->places, bytes, inodes);
+        bool fits = room && free && state == DISK_FINE;
+        if (fits)
+                growth_reserve(&s->places, bytes + (inodes + directories) * BLOCK_BYTES, inodes + directories);
         pthread_mutex_unlock(&s->disk_lock);
         if (state == DISK_HIDDEN)
                 return error_set(err, GB_E_DISK_FULL, error > 0 ? error : EACCES,
                         "the room in the workspace cannot be measured (%s), so nothing is written there",
                                  error > 0 ? strerror(error) : "a directory is closed or too deep");
-        return room && free && state != DISK_OVER && state != DISK_HOST_FULL ? 0 : full(err, bytes, inodes);
+        return fits ? 0 : full(err, bytes, inodes);
 }
 
 static void host_disk(struct session *s, struct box_usage *usage)

@@ -3,7 +3,6 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
-#include "base/parse.h"
 
 #include <linux/magic.h>
 #include <sys/sysinfo.h>
@@ -164,20 +163,19 @@ static void move_mark(struct places *p, const struct box_usage *usage)
 }
 
 /* Counts all that is there and gives the host what is its own. */
-static bool give_to_host(struct session *s)
+static bool give_to_host(struct session *s, struct disk_usage *ret)
 {
         struct growth_mark *m = &s->places.mark;
-        struct disk_usage now;
 
-        if (disk_watch_count(&s->places.disk, FORGIVEN_INODES_MAX, &m->time, &now) < 0)
+        if (disk_watch_count(&s->places.disk, FORGIVEN_INODES_MAX, &m->time, ret) < 0)
                 return false;
-        forgive(s, &now);
-        m->judged_bytes = now.bytes;
+        forgive(s, ret);
+        m->judged_bytes = ret->bytes;
         if (m->code_ran)
                 return true;
-        m->bytes = now.bytes;
-        m->held_bytes = now.held_bytes;
-        m->inodes = now.inodes;
+        m->bytes = ret->bytes;
+        m->held_bytes = ret->held_bytes;
+        m->inodes = ret->inodes;
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         return true;
 }
@@ -186,13 +184,14 @@ void growth_judge(struct session *s)
 {
         struct disk_watch *w = &s->places.disk;
         uint64_t start = monotonic_usec();
+        struct disk_usage now;
 
         if (start < s->places.mark.next_usec)
                 return;
         bool pending = w->counted && w->now.bytes > s->places.mark.judged_bytes;
         if (!pending && !disk_watch_changed(w, w->took_usec <= QUICK_LOOK_USEC ? CHANGE_BYTES_MIN : CHANGE_BYTES_SLOW))
                 return;
-        (void)give_to_host(s);
+        (void)give_to_host(s, &now);
         s->places.mark.next_usec = start + (monotonic_usec() - start) * 10;
         s->places.next_usec = 0; /* what is the code's may be too much */
 }
@@ -213,25 +212,26 @@ bool growth_look(struct exec *x, bool due)
         struct run_facts *f = &x->result->facts;
         struct disk_watch *w = &s->places.disk, before = *w;
         struct box_usage asked;
+        struct disk_usage now;
 
         if (due && !places_are_due(&s->places))
                 return false;
         bool known = usage_at_once(s, &asked), over = places_look(&s->places, f);
         if (known && !over)
                 move_mark(&s->places, &asked);
-        if (!over || f->disk_hidden || f->host_full || !give_to_host(s))
+        if (!over || f->disk_hidden || f->host_full || !give_to_host(s, &now))
                 return over;
-        if (w->before.bytes == before.before.bytes && w->before.inodes == before.before.inodes && s->places.mark.ahead_bytes == 0)
-                return true;
         w->peak_bytes = before.peak_bytes;
         w->peak_inodes = before.peak_inodes;
-        if (!places_look(&s->places, f))
-                return false;
-        /* The host reserves room for a file of its own just now, and the file's size will show that. */
-        if (f->disk_hidden || f->host_full || w->inodes > w->limit_inodes || w->bytes > w->limit_bytes + s->places.mark.ahead_bytes)
+        /* Judged by what was counted before the processor time was read: the host may still be writing. Room that it reserves for a file is nobody's until the
+         * file's size shows it. */
+        if (disk_watch_exceeds(w, &now, s->places.mark.ahead_bytes))
                 return true;
+        before = *w;
+        (void)places_look(&s->places, f);
         w->peak_bytes = before.peak_bytes;
-        return false;
+        w->peak_inodes = before.peak_inodes;
+        return f->disk_hidden || f->host_full;
 }
 
 /* Before the first code. */
@@ -262,7 +262,6 @@ void growth_start(struct session *s)
 /* Each run can write something before it is seen to. Beyond this the next one does not begin, or there would be no limit to what many write. */
 static int check_room(struct disk_watch *w, gb_error *err)
 {
-        char limit[FORMAT_MAX], grown[FORMAT_MAX];
         uint64_t most = w->limit_bytes + MAX(w->limit_bytes, OVERSHOOT_BYTES);
 
         if (w->bytes <= w->limit_bytes && w->inodes <= w->limit_inodes)
@@ -270,9 +269,9 @@ static int check_room(struct disk_watch *w, gb_error *err)
         (void)disk_watch_look(w); /* somebody may have made room */
         if (w->bytes <= most && w->inodes <= w->limit_inodes * DISK_COUNTED_LIMITS)
                 return 0;
-        return error_set(err, GB_E_DISK_FULL, ENOSPC, "nothing was run: code has added %s in %llu files to the workspace, and the limit is %s in %llu files: delete files there, "
-                         "or open a session with a larger disk limit", format_size(w->bytes, grown), (unsigned long long)w->inodes,
-                         format_size(w->limit_bytes, limit), (unsigned long long)w->limit_inodes);
+        return error_set(err, GB_E_DISK_FULL, ENOSPC, "nothing was run: code has added %llu MB in %llu files to the workspace, and may add %llu MB in %llu: delete files there, "
+                         "or open a session with a larger disk limit", (unsigned long long)(w->bytes / MIB), (unsigned long long)w->inodes,
+                         (unsigned long long)(w->limit_bytes / MIB), (unsigned long long)w->limit_inodes);
 }
 
 int growth_begin(struct exec *x, gb_error *err)

@@ -6,9 +6,12 @@
 #include <time.h>
 
 /* Leftover processes are counted at this interval, until their number has not grown for LEFT_QUIET_USEC, at most for
- * LEFT_WAIT_USEC. */
+ * LEFT_WAIT_USEC. One that could compute may only wait for a processor: on a busy host, or until the next period of the
+ * processor limit. */
 #define LEFT_LOOK_NSEC 500000L
+#define LEFT_BUSY_NSEC 5000000L
 #define LEFT_QUIET_USEC 20000ULL
+#define LEFT_BUSY_USEC 250000ULL
 #define LEFT_WAIT_USEC 1000000ULL
 
 /* Tasks of the programs themselves: one interpreter per context, and init where the cgroup counts it. Init is
@@ -56,12 +59,28 @@ static bool is_alone(const struct exec *x)
         return atomic_load(&x->session->n_running) == 1 && x->session->backend->session_clear;
 }
 
+static bool is_busy(const struct exec *x)
+{
+        struct session *s = x->session;
+
+        if (!s->backend->session_is_busy)
+                return false;
+        pthread_mutex_lock(&s->backend_lock);
+        bool busy = s->backend->session_is_busy(s->box);
+        pthread_mutex_unlock(&s->backend_lock);
+        return busy;
+}
+
 static void wait_while_growing(const struct exec *x, struct box_usage *now, uint64_t expected)
 {
-        const struct timespec pause = {.tv_nsec = LEFT_LOOK_NSEC};
+        struct timespec pause = {.tv_nsec = LEFT_LOOK_NSEC};
         uint64_t began = monotonic_usec(), grown = began, t = began, most = now->pids;
 
-        while (now->pids > expected && t - grown < LEFT_QUIET_USEC && t - began < LEFT_WAIT_USEC) {
+        while (now->pids > expected && t - began < LEFT_WAIT_USEC) {
+                bool quiet = t - grown >= LEFT_QUIET_USEC;
+                if (quiet && (t - grown >= LEFT_BUSY_USEC || !is_busy(x)))
+                        return;
+                pause.tv_nsec = quiet ? LEFT_BUSY_NSEC : LEFT_LOOK_NSEC;
                 (void)nanosleep(&pause, NULL);
                 if (session_usage(x->session, now, NULL) < 0)
                         return;
@@ -78,9 +97,11 @@ void left_begin(struct exec *x)
         uint64_t own = own_tasks(x);
 
         x->running = true;
-        atomic_fetch_add(&s->n_running, 1);
+        x->number = atomic_fetch_add(&s->n_begun, 1) + 1;
+        x->overlapped = atomic_fetch_add(&s->n_running, 1) > 0;
         if (!is_alone(x) || !x->before.pids_known)
                 return;
+        x->doubtful = x->before.pids > own && is_busy(x);
         if (x->before.pids > MAX(own, atomic_load(&s->tasks_left)) && x->before.pids_refused == atomic_load(&s->forks_refused))
                 wait_while_growing(x, &x->before, own);
         if (x->before.pids_refused <= atomic_load(&s->forks_refused))
@@ -88,8 +109,14 @@ void left_begin(struct exec *x)
         atomic_store(&s->forks_refused, x->before.pids_refused);
         if (!is_bomb(x, x->before.pids, own))
                 return;
-        (void)clear(x);
+        x->doubtful = !clear(x);
         (void)session_usage(s, &x->before, NULL); /* or the old one: its counters only grow */
+}
+
+/* Whether leftover processes are those of this run: another one may have started them, or they were there before. */
+static bool is_ours(const struct exec *x)
+{
+        return !x->overlapped && !x->doubtful && atomic_load(&x->session->n_begun) == x->number;
 }
 
 void left_end(struct exec *x, struct box_usage *now)
@@ -104,8 +131,15 @@ void left_end(struct exec *x, struct box_usage *now)
         atomic_store(&s->tasks_left, now->pids);
         if (now->pids_refused == x->before.pids_refused)
                 return;
-        if (now->pids > expected) /* the others were there before */
+        if (now->pids > expected && is_ours(x))
                 f->tasks_left = MAX(f->tasks_left, now->pids - expected);
         /* A bomb whose run has failed or was interrupted may just be falling apart. */
-        x->bombed = is_alone(x) && (is_bomb(x, now->pids, own) || f->stop != STOP_NONE || f->claimed_error) && clear(x);
+        bool bomb = is_bomb(x, now->pids, own), failed = f->stop != STOP_NONE || f->claimed_error;
+        if (!is_alone(x) || (!bomb && !failed))
+                return;
+        x->bombed = true;
+        if (bomb || now->pids > expected)
+                x->bombed = clear(x);
+        else
+                atomic_fetch_add(&s->bombs, 1); /* nothing is left but its output and its exit statuses */
 }

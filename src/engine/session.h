@@ -87,8 +87,9 @@ int session_run(struct session *s, const struct once_request *request, struct re
 
 /* The workspace: see files.h. Not to be used when the session is closed. */
 int session_files(struct session *s, struct files *ret, gb_error *err);
-/* Whether so much more fits into it, as it is now: GB_E_DISK_FULL. A private one says that itself when it is full, one on the host does not. */
-int session_room(struct session *s, uint64_t bytes, uint64_t inodes, gb_error *err);
+/* Whether so much more fits into it, as it is now: GB_E_DISK_FULL. A private one says that itself when it is full, one on the host does not,
+ * and reserves it as growth of the session (growth.h). directories: so many more may be made for it, which are only reserved. */
+int session_room(struct session *s, uint64_t bytes, uint64_t inodes, uint64_t directories, gb_error *err);
 
 /* The same for each. */
 int session_file_write(struct session *s, const char *path, const void *bytes, size_t size, mode_t mode, gb_error *err);

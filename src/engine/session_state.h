@@ -37,6 +37,7 @@ struct session {
         _Atomic uint64_t memory_kills;
 
         atomic_uint n_running;         /* runs that have begun and are not over */
+        atomic_uint n_begun;           /* runs that have begun so far */
         _Atomic uint64_t tasks_begin; /* tasks besides the interpreters when the first run began, plus 1; 0: no run yet */
         _Atomic uint64_t tasks_left; /* tasks at the end of the last run */
         _Atomic uint64_t forks_refused; /* refused forks that the last run has seen */

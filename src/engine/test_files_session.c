@@ -94,7 +94,7 @@ static void expect_room(uint64_t bytes, uint64_t inodes, bool room)
         gb_error err = {0};
 
         s.places.workspace_fd = -1;
-        int r = session_room(&s, bytes, inodes, &err);
+        int r = session_room(&s, bytes, inodes, 0, &err);
         assert_int_equal(r, room ? 0 : -ENOSPC);
         assert_int_equal(err.code, room ? GB_E_NONE : GB_E_DISK_FULL);
 }

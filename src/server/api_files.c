@@ -224,8 +224,17 @@ static int put_file(struct request *r, struct live_session *s, const struct file
         const struct body *b = &r->body;
         struct file_source source = {.bytes = b->memory.data, .fd = b->fd, .size = b->size};
 
-        int e = session_room(s->session, b->size, 1, err);
+        int e = session_room(s->session, b->size, 1, o->parents ? files_depth(path) : 0, err);
         return e < 0 ? e : files_put(files, path, &source, o->mode, o->parents, err);
+}
+
+static int make_directory(struct live_session *s, const struct files *files, const char *path, const struct put_options *o, gb_error *err)
+{
+        int e = session_room(s->session, 0, 1, o->parents ? files_depth(path) : 0, err);
+
+        if (e < 0)
+                return e;
+        return o->parents ? files_make_directories(files, path, o->mode, err) : files_make_directory(files, path, o->mode, err);
 }
 
 void api_file_put(struct request *r)
@@ -242,7 +251,7 @@ void api_file_put(struct request *r)
         if (e == 0)
                 e = session_of(r, &s, &files, &err);
         if (e == 0 && o.directory)
-                e = o.parents ? files_make_directories(&files, path, o.mode, &err) : files_make_directory(&files, path, o.mode, &err);
+                e = make_directory(s, &files, path, &o, &err);
         else if (e == 0)
                 e = put_file(r, s, &files, path, &o, &err);
         if (e < 0)

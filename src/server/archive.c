@@ -236,7 +236,7 @@ static int check_all(struct unpacking *u, int in, gb_error *err)
         uint64_t inodes = path_set_size(u->set);
         path_set_free(u->set);
         u->set = NULL;
-        return r < 0 ? r : session_room(u->session, u->room_bytes, inodes, err);
+        return r < 0 ? r : session_room(u->session, u->room_bytes, inodes, 0, err);
 }
 
 int archive_unpack(struct session *s, const char *path, int fd, struct archive_totals *ret, char *ret_entry, gb_error *err)

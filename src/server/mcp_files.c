@@ -54,7 +54,7 @@ static int put(struct live_session *s, const struct files *files, const char *pa
 {
         struct file_source source = {.bytes = content->bytes, .fd = -1, .size = content->size};
 
-        int r = session_room(s->session, content->size, 1, err);
+        int r = session_room(s->session, content->size, 1, files_depth(path), err);
         return r < 0 ? r : files_put(files, path, &source, FILE_MODE, true, err);
 }
 

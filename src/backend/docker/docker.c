@@ -35,6 +35,7 @@ const struct backend backend_docker = {
         .session_dial = session_docker_dial,
         .session_usage = session_docker_usage,
         .session_clear = session_docker_clear,
+        .session_is_busy = session_docker_is_busy,
         .session_listener = session_docker_listener,
         .session_event_fd = session_docker_event_fd,
         .session_free = session_docker_free,

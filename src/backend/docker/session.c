@@ -475,6 +475,11 @@ int session_docker_clear(struct backend_session *s, unsigned *ret_ended, gb_erro
         return line_clear(&s->line, ret_ended, err);
 }
 
+bool session_docker_is_busy(struct backend_session *s)
+{
+        return s->counted && usage_is_busy(&s->counters);
+}
+
 int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
         struct line_usage inside;

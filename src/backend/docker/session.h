@@ -17,6 +17,7 @@ int session_docker_put_secrets(struct backend_session *s, const struct policy *p
 int session_docker_listener(struct backend_session *s, gb_error *err);
 int session_docker_usage(struct backend_session *s, struct box_usage *ret, gb_error *err);
 int session_docker_clear(struct backend_session *s, unsigned *ret_ended, gb_error *err);
+bool session_docker_is_busy(struct backend_session *s);
 int session_docker_event_fd(const struct backend_session *s);
 bool session_docker_free(struct backend_session *s);
 

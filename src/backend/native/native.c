@@ -270,6 +270,7 @@ const struct backend backend_native = {
         .session_files = session_native_files,
         .session_usage = session_native_usage,
         .session_clear = session_native_clear,
+        .session_is_busy = session_native_is_busy,
         .session_listener = session_native_listener,
         .session_event_fd = session_native_event_fd,
         .memory_ends_all = true,

@@ -260,11 +260,12 @@ static int take_opened(struct backend_session *s, gb_error *err)
         s->workspace = fds[0];
         for (int i = 0; i < n - 1 - __builtin_popcount(event.cgroups) && i < OPENED_PLACES_MAX; i++)
                 s->places[i] = fds[at++];
+        int used = at;
         for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
                 dirs[kind] = event.cgroups & (1U << kind) && at < n ? fds[at++] : -1;
         usage_open(&s->usage, dirs, s->unified);
-        for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
-                safe_close(dirs[kind]);
+        while (used < n)
+                safe_close(fds[used++]);
         s->host_uid = event.host_uid, s->host_gid = event.host_gid;
         return 0;
 }
@@ -430,6 +431,11 @@ int session_native_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid,
         return 0;
 }
 
+bool session_native_is_busy(struct backend_session *s)
+{
+        return usage_is_busy(&s->usage);
+}
+
 int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
         struct statfs st;
@@ -437,22 +443,21 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
         int r = usage_fill(&s->usage, ret);
         if (r < 0)
                 return error_set(err, GB_E_LOST, -r, "the session is gone: its cgroups cannot be read");
+        ret->disk_full = warden_full_places(s->places, s->scratch_only);
         ret->disk_unknown = s->is_private && fstatfs(s->workspace, &st) < 0;
-        if (s->is_private && !ret->disk_unknown) {
-                ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
-                ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
-                ret->disk_full = warden_place_is_full(s->workspace) ? FULL_WORKSPACE : 0;
-        }
-        ret->disk_full |= warden_full_places(s->places, s->scratch_only);
+        if (!s->is_private || ret->disk_unknown)
+                return 0;
+        ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
+        ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
+        ret->disk_full |= warden_place_is_full(s->workspace) ? FULL_WORKSPACE : 0;
         return 0;
 }
 
 int session_native_admit(const struct policy *policy, struct controls *ret, gb_error *err)
 {
         struct box_request request = {.policy = policy, .workspace_fd = -1, .uid = ADMITTED_UID, .gid = ADMITTED_UID, .stdio = {-1, -1, -1}};
-        struct box_spec spec = {0};
-
         const struct native_host *host;
+        struct box_spec spec = {0};
 
         int r = host_once(&host, err);
         return r < 0 ? r : native_admit(host, &request, &spec, ret, err);

@@ -12,6 +12,7 @@ int session_native_workspace(const struct backend_session *s);
 int session_native_files(struct backend_session *s, int *ret_fd, uid_t *ret_uid, gid_t *ret_gid, gb_error *err);
 int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_error *err);
 int session_native_clear(struct backend_session *s, unsigned *ret_ended, gb_error *err);
+bool session_native_is_busy(struct backend_session *s);
 int session_native_admit(const struct policy *policy, struct controls *ret, gb_error *err);
 int session_native_listener(struct backend_session *s, gb_error *err);
 int session_native_event_fd(const struct backend_session *s);
