@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/utf8.h"
 #include "engine/exec.h"
+#include "engine/growth.h"
 #include "engine/session_state.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ static int start_program(struct context *c, gb_error *err)
                 return error_set(err, GB_E_INTERNAL, -r, "cannot send its configuration to the %s context: %s", c->language->name, strerror(-r));
         }
         c->lost = false;
+        growth_settle(c->session, c->io.control);
         return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 
 #include <linux/magic.h>
+#include <poll.h>
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -20,6 +21,7 @@ static const unsigned long file_systems[] = {
  * kernel/seccomp/profile.def. */
 #define BYTES_PER_USEC 32768ULL
 #define INODES_PER_USEC 2ULL
+#define READY_MSEC 2000 /* in which an interpreter is up, mostly */
 #define OVERSHOOT_BYTES (256 * MIB) /* more than is written between two looks */
 #define MARK_CPU_USEC 50000ULL /* in which 1.6 GB can be written: a mark is not kept for longer */
 /* The kernel adds the time of a process that is running to the counter at the next tick of the clock: 10 ms on the slowest. */
@@ -137,16 +139,11 @@ static uint64_t since_tick_usec(const struct disk_time *t)
         return nsec > 0 ? (uint64_t)nsec / 1000 : 0;
 }
 
-/* Moves the mark to the last look; usage was read before it. Keeps the mark while growth may be the host's: a file
- * still being written would be older than a new mark. */
-static void move_mark(struct places *p, const struct box_usage *usage)
+static void set_mark(struct places *p, const struct box_usage *usage)
 {
         struct growth_mark *m = &p->mark;
         const struct disk_usage *at = &p->disk.now;
-        bool known = m->cpu_known && is_exact(usage), more = at->bytes > m->bytes || at->inodes > m->inodes;
 
-        if (!p->disk.counted || (known && more && grown(usage->cpu_usec, m->cpu_usec) < MARK_CPU_USEC))
-                return;
         m->bytes = m->judged_bytes = at->bytes;
         m->held_bytes = at->held_bytes;
         m->inodes = at->inodes;
@@ -160,6 +157,18 @@ static void move_mark(struct places *p, const struct box_usage *usage)
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
         m->cpu_usec = usage->cpu_usec;
         m->cpu_known = is_exact(usage);
+}
+
+/* Moves the mark to the last look; usage was read before it. Keeps the mark while growth may be the host's: a file
+ * still being written would be older than a new mark. */
+static void move_mark(struct places *p, const struct box_usage *usage)
+{
+        struct growth_mark *m = &p->mark;
+        const struct disk_usage *at = &p->disk.now;
+        bool known = m->cpu_known && is_exact(usage), more = at->bytes > m->bytes || at->inodes > m->inodes;
+
+        if (p->disk.counted && !(known && more && grown(usage->cpu_usec, m->cpu_usec) < MARK_CPU_USEC))
+                set_mark(p, usage);
 }
 
 /* Counts all that is there and gives the host what is its own. */
@@ -256,6 +265,20 @@ void growth_start(struct session *s)
                 (void)session_usage(s, &usage, NULL); /* if that fails, all growth is the code's */
                 begin_mark(&s->places.mark, &usage);
         }
+        pthread_mutex_unlock(&s->disk_lock);
+}
+
+void growth_settle(struct session *s, int ready)
+{
+        struct pollfd wait = {.fd = ready, .events = POLLIN};
+        struct box_usage usage;
+
+        if (!places_are_watched(&s->places))
+                return;
+        (void)poll(&wait, 1, READY_MSEC);
+        pthread_mutex_lock(&s->disk_lock);
+        if (session_usage(s, &usage, NULL) == 0 && disk_watch_look(&s->places.disk) != DISK_HIDDEN && s->places.disk.counted)
+                set_mark(&s->places, &usage);
         pthread_mutex_unlock(&s->disk_lock);
 }
 

@@ -14,6 +14,8 @@
 void growth_judge(struct session *s);
 /* Before each program of a session. An interpreter runs code before it is asked to: what is in the workspace may be among its modules. */
 void growth_start(struct session *s);
+/* When an interpreter is up, which ready shows by being readable: it has computed for long enough to have written much, and has not. */
+void growth_settle(struct session *s, int ready);
 /* When a run begins. Refused when the workspace holds far more than its limit. */
 int growth_begin(struct exec *x, gb_error *err);
 /* A look while a run lasts, or at its end; due: only if it is time for one. Returns whether the run has to end for what the code may have written. The caller
