@@ -31,6 +31,7 @@ static const unsigned long file_systems[] = {
 
 /* A change of the file systems that is worth a look before a run: nearly all of them where a look is quick. */
 #define QUICK_LOOK_USEC 5000ULL
+#define LAST_LOOK_USEC 500ULL /* at the end of each run, if something has changed */
 #define CHANGE_BYTES_MIN (64 * KIB)
 #define CHANGE_BYTES_SLOW (16 * MIB)
 
@@ -139,24 +140,36 @@ static uint64_t since_tick_usec(const struct disk_time *t)
         return nsec > 0 ? (uint64_t)nsec / 1000 : 0;
 }
 
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+        return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+static void set_time(struct growth_mark *m, const struct disk_time *at, const struct box_usage *usage)
+{
+        if (is_before(&m->time.now, &at->tick))
+                m->cpu_before_usec = m->cpu_usec;
+        m->time = *at;
+        m->cpu_usec = usage->cpu_usec;
+        m->cpu_known = is_exact(usage);
+}
+
 static void set_mark(struct places *p, const struct box_usage *usage)
 {
         struct growth_mark *m = &p->mark;
         const struct disk_usage *at = &p->disk.now;
 
+        set_time(m, &p->disk.since, usage);
         m->bytes = m->judged_bytes = at->bytes;
         m->held_bytes = at->held_bytes;
         m->inodes = at->inodes;
         m->is_whole = !at->stirred;
-        m->time = p->disk.since;
         m->tick_bytes = at->tick_bytes;
         m->tick_inodes = at->tick_inodes;
         m->new_bytes = at->new_bytes;
         m->new_inodes = at->new_inodes;
-        m->tick_usec = at->stirred ? MIN(since_tick_usec(&m->time) * (uint64_t)get_nprocs(), grown(usage->cpu_usec, m->cpu_usec) + TICK_USEC) : 0;
+        m->tick_usec = at->stirred ? MIN(since_tick_usec(&m->time) * (uint64_t)get_nprocs(), grown(m->cpu_usec, m->cpu_before_usec)) : 0;
         m->bytes_credit.since_mark = m->inodes_credit.since_mark = 0;
-        m->cpu_usec = usage->cpu_usec;
-        m->cpu_known = is_exact(usage);
 }
 
 /* Moves the mark to the last look; usage was read before it. Keeps the mark while growth may be the host's: a file
@@ -247,7 +260,7 @@ bool growth_look(struct exec *x, bool due)
 static void begin_mark(struct growth_mark *m, const struct box_usage *usage)
 {
         m->code_ran = true;
-        m->cpu_usec = usage->cpu_usec;
+        m->cpu_usec = m->cpu_before_usec = usage->cpu_usec;
         m->cpu_known = is_exact(usage);
         disk_time_get(&m->time);
         m->time.tick = m->time.now; /* exclude this tick: its files were already attributed */
@@ -310,12 +323,33 @@ int growth_begin(struct exec *x, gb_error *err)
         return r;
 }
 
+/* Nothing was written since the last look, so what it saw is there now. */
+static void touch_mark(struct growth_mark *m, const struct box_usage *usage)
+{
+        struct disk_time now;
+
+        disk_time_get(&now);
+        set_time(m, &now, usage);
+        m->time.tick = m->time.now;
+        m->tick_bytes = m->tick_inodes = m->new_bytes = m->new_inodes = m->tick_usec = 0;
+}
+
 void growth_end(struct exec *x, const struct box_usage *now, uint64_t asked_usec)
 {
         struct places *p = &x->session->places;
+        struct disk_watch *w = &p->disk;
+        bool more = w->counted && (w->now.bytes > p->mark.bytes || w->now.inodes > p->mark.inodes);
 
-        if (now && p->disk.looked_usec - p->disk.took_usec >= asked_usec)
+        if (!now)
+                return;
+        if (w->looked_usec - w->took_usec >= asked_usec) {
                 move_mark(p, now);
+        } else if (w->counted && !more && !disk_watch_changed(w, 1)) {
+                touch_mark(&p->mark, now);
+        } else if (w->took_usec <= LAST_LOOK_USEC) {
+                (void)disk_watch_look(w);
+                move_mark(p, now);
+        }
 }
 
 void growth_reserve(struct places *p, uint64_t bytes, uint64_t inodes)

@@ -29,7 +29,7 @@ struct growth_mark {
         uint64_t ahead_bytes;  /* space reserved beyond file sizes that the code cannot have written */
         uint64_t judged_bytes; /* bytes at the last judgement */
         uint64_t next_usec;    /* no judgement before this time */
-        uint64_t cpu_usec; /* of the session */
+        uint64_t cpu_usec, cpu_before_usec; /* of the session: at the mark, and at the last one before its tick */
         bool cpu_known, code_ran;
         struct growth_credit bytes_credit, inodes_credit;
 };

@@ -211,6 +211,7 @@ static void test_a_file_that_a_look_has_missed_is_counted(void **state)
 
         assert_false(is_over(p));
         write_file(p, "shown", 4 * MIB);
+        cpu_usec += 1000;
         move(p, false);
         assert_false(is_over(p));
         p->s.places.mark.is_whole = false;
