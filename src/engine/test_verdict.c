@@ -262,6 +262,10 @@ static void test_full_place(void **state)
         assert_string_equal(verdict_full_place(&f, &policy, text),
                             "a writable place was full before the run and at its end (workspace 256 MB, /tmp 64 MB, peak 256 MB): no more can be written "
                             "there until something is deleted");
+        f.disk_full = FULL_TMP;
+        assert_string_equal(verdict_full_place(&f, &policy, text),
+                            "a writable place was full before the run and at its end: /tmp (limit 64 MB): no more can be written there until something is "
+                            "deleted; ask for more with --tmp-size");
         f.disk_peak_bytes = 1;
         f.inodes_peak = 1000;
         assert_string_equal(verdict_full_place(&f, &policy, text),
@@ -271,6 +275,8 @@ static void test_full_place(void **state)
         f.inodes_peak = UINT64_MAX;
         assert_non_null(strstr(verdict_full_place(&f, &huge, text), "some are deleted"));
         f.disk_peak_bytes = UINT64_MAX;
+        assert_non_null(strstr(verdict_full_place(&f, &huge, text), "with --tmp-size"));
+        f.disk_full = FULL_ALL;
         assert_non_null(strstr(verdict_full_place(&f, &huge, text), "something is deleted"));
 }
 

@@ -271,6 +271,11 @@ const char *verdict_full_place(const struct run_facts *f, const struct policy *p
                 snprintf(ret, FULL_PLACE_MAX, "a writable place was full before the run and at its end (limit of %llu files and directories, peak %llu): no "
                                               "more can be made there until some are deleted",
                          (unsigned long long)p->inode_limit, (unsigned long long)f->inodes_peak);
+        else if (f->disk_full == FULL_TMP || f->disk_full == FULL_WORKSPACE)
+                snprintf(ret, FULL_PLACE_MAX, "a writable place was full before the run and at its end: %s (limit %s): no more can be written there until something "
+                                              "is deleted; ask for more %s",
+                         f->disk_full == FULL_TMP ? "/tmp" : "the workspace", BYTES(f->disk_full == FULL_TMP ? p->tmp_size_bytes : p->disk_limit_bytes),
+                         f->disk_full == FULL_TMP ? ASKING(tmp_size_bytes) : ASKING(disk_limit_bytes));
         else
                 snprintf(ret, FULL_PLACE_MAX,
                          "a writable place was full before the run and at its end (workspace %s, /tmp %s%s): no more "

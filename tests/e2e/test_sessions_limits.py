@@ -100,7 +100,7 @@ def test_disk_that_was_full_before(sessions):
     fill = "open('f', 'wb').write(bytes(2 << 20))"
     assert context.run(fill).verdict == "disk"
     name = context.run("foo")
-    assert "(workspace 1 MB, /tmp " in failed_beside_a_full_place(name) and ", peak 1 MB)" in failed_beside_a_full_place(name)
+    assert "the workspace (limit 1 MB)" in failed_beside_a_full_place(name) and "--disk" in failed_beside_a_full_place(name)
     assert name.error["name"] == "NameError" and "NameError" in name.message and name.json["verdict"]["limit"] is None
     failed_beside_a_full_place(shell.run("false"))
     program = session.run("sh", "exit 3")
@@ -128,7 +128,7 @@ def test_tmp_that_was_full_before(sessions):
     fill = "head -c 2000000 /dev/zero > /tmp/f"
     filled = session.run("sh", fill)
     assert filled.verdict == "disk" and "in /tmp (limit 1 MB)" in filled.message, filled
-    assert "/tmp 1 MB" in failed_beside_a_full_place(session.run("sh", "exit 3"))
+    assert "/tmp (limit 1 MB)" in failed_beside_a_full_place(session.run("sh", "exit 3"))
     assert session.run("sh", "rm /tmp/f").verdict == "ok"
     assert session.run("sh", fill).verdict == "disk"
     assert session.run("sh", "rm /tmp/f").verdict == "ok"
@@ -136,7 +136,7 @@ def test_tmp_that_was_full_before(sessions):
     context = session.context()
     filled = context.run("open('/tmp/f', 'wb').write(bytes(2 << 20))")
     assert (filled.verdict, filled.kept) == ("disk", True) and "in /tmp (limit 1 MB)" in filled.message, filled
-    assert failed_beside_a_full_place(context.run("foo")).count("/tmp 1 MB") == 1
+    assert failed_beside_a_full_place(context.run("foo")).count("/tmp (limit 1 MB)") == 1
     crash = context.run("import os\nos.abort()")
     assert failed_beside_a_full_place(crash) and crash.signal == signal.SIGABRT
     failed_beside_a_full_place(session.run("sh", "false"))
