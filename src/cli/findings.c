@@ -186,6 +186,7 @@ static const struct {
         {"protocol", "no rule for this protocol"},
         {"method", "no rule for this method"},
         {"path", "no rule for this path"},
+        {"body", "a body, where the rule only reads"},
         {"address", "its address is not public"},
         {"server-name", "another name in its TLS"},
         {"not-tls", "not TLS"},

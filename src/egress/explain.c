@@ -176,6 +176,13 @@ static void explain_path(struct writer *w, const struct egress_rules *r, const s
         say(w, ". A path with \"..\" or with an encoded \"/\", \".\" or \"\\\" is never allowed there. Do not retry; use an allowed path.");
 }
 
+static void explain_body(struct writer *w, const struct egress_request *q)
+{
+        say(w, "this sandbox only reads from \"%s\": the request has a body, so it was not sent. Do not retry with a body (Content-Length, Transfer-Encoding); send "
+               "%s without one, or ask the operator to allow a method that writes in the rule of network_allow.",
+            q->host->text, q->method ? quote(q->method).text : "it");
+}
+
 static void explain_budget(struct writer *w, const struct egress_rules *r, enum egress_decision d)
 {
         static const char end[] = "so nothing more is sent. Do not retry; go on without the network.";
@@ -239,6 +246,8 @@ void egress_explain(const struct egress_rules *r, const struct egress_request *q
                 return explain_method(&w, r, q, v->rule);
         case EGRESS_NO_PATH:
                 return explain_path(&w, r, q, v->rule);
+        case EGRESS_NO_BODY:
+                return explain_body(&w, q);
         case EGRESS_NO_SNI:
         case EGRESS_NO_TLS:
                 return explain_tls(&w, q, v->decision, detail);

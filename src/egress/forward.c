@@ -185,12 +185,20 @@ static void on_reached(void *data, struct reached *r)
         }
 }
 
+/* What is judged of the request under way; it refers to texts of the forwarder. */
+static struct egress_request judged(const struct forward *f)
+{
+        const struct http_message *m = f->request.message;
+
+        return (struct egress_request){
+                .host = &f->to.host, .port = f->to.port, .protocol = f->has_fixed ? EGRESS_HTTPS : EGRESS_HTTP,
+                .method = http_message_method(m), .path = f->to.path, .has_body = m->chunked || m->content_length > 0,
+        };
+}
+
 enum forward_step forward_reach(struct forward *f)
 {
-        struct egress_request q = {
-                .host = &f->to.host, .port = f->to.port, .protocol = f->has_fixed ? EGRESS_HTTPS : EGRESS_HTTP,
-                .method = http_message_method(f->request.message), .path = f->to.path,
-        };
+        struct egress_request q = judged(f);
 
         if (f->up.events && !f->up.ended && f->up.port == f->to.port && strcmp(f->up.host.text, f->to.host.text) == 0) {
                 struct reached r;
@@ -452,9 +460,6 @@ bool forward_may_stay(struct forward *f)
                 upstream_close(f); /* the next request looks at the address again */
                 return true;
         }
-        q = (struct egress_request){
-                .host = &f->to.host, .port = f->to.port, .protocol = f->has_fixed ? EGRESS_HTTPS : EGRESS_HTTP,
-                .method = http_message_method(f->request.message), .path = f->to.path,
-        };
+        q = judged(f);
         return egress_judge(rules, &q).decision == EGRESS_ALLOWED && (!f->up.events || reach_may_keep(bufferevent_getfd(f->up.events), rules));
 }

@@ -194,6 +194,19 @@ static bool has_path(const struct egress_rules *r, const struct egress_rule *rul
         return false;
 }
 
+/* Whether the rule is for reading: no method but GET and HEAD, whose bodies mean nothing (RFC 9110 9.3.1) and would carry data out. */
+static bool only_reads(const struct egress_rules *r, const struct egress_rule *rule)
+{
+        const char *item = egress_text(r, rule->methods);
+
+        if (!item)
+                return false;
+        for (; item; item = egress_list_next(item))
+                if (strcmp(item, "GET") != 0 && strcmp(item, "HEAD") != 0)
+                        return false;
+        return true;
+}
+
 /* How far a rule goes with the request. */
 static enum egress_decision judge_one(const struct egress_rules *r, const struct egress_rule *rule, const struct egress_request *q)
 {
@@ -207,6 +220,8 @@ static enum egress_decision judge_one(const struct egress_rules *r, const struct
                 return EGRESS_NO_METHOD;
         if (q->method && !has_path(r, rule, q->path))
                 return EGRESS_NO_PATH;
+        if (q->has_body && only_reads(r, rule))
+                return EGRESS_NO_BODY;
         return EGRESS_ALLOWED;
 }
 
@@ -215,7 +230,7 @@ struct egress_verdict egress_judge(const struct egress_rules *r, const struct eg
         struct egress_verdict nearest = {EGRESS_NO_RULE, NULL};
 
         _Static_assert(EGRESS_NO_RULE < EGRESS_NO_PORT && EGRESS_NO_PORT < EGRESS_NO_PROTOCOL && EGRESS_NO_PROTOCOL < EGRESS_NO_METHOD &&
-                       EGRESS_NO_METHOD < EGRESS_NO_PATH, "the larger, the nearer");
+                       EGRESS_NO_METHOD < EGRESS_NO_PATH && EGRESS_NO_PATH < EGRESS_NO_BODY, "the larger, the nearer");
         for (size_t i = 0; i < r->n_rules; i++) {
                 enum egress_decision d = judge_one(r, &r->rules[i], q);
                 if (d == EGRESS_ALLOWED)

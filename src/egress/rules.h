@@ -64,6 +64,7 @@ const char *egress_list_next(const char *item);
         X(EGRESS_NO_PROTOCOL, "protocol")    /* none this way of speaking to it */ \
         X(EGRESS_NO_METHOD, "method")                                           \
         X(EGRESS_NO_PATH, "path")                                               \
+        X(EGRESS_NO_BODY, "body")            /* the rule only reads, and the request has a body */ \
         X(EGRESS_NO_ADDRESS, "address")      /* the name leads where nothing is dialled */ \
         X(EGRESS_NO_SNI, "server-name")      /* the ClientHello names another host, or none */ \
         X(EGRESS_NO_TLS, "not-tls")          /* other bytes where TLS must be spoken */ \
@@ -90,6 +91,7 @@ struct egress_request {
         enum egress_protocol protocol; /* HTTPS for a tunnel (CONNECT, SOCKS): rules of EGRESS_TCP match it, too; and for a request inside of TLS that ends here. HTTP for
                                         * other requests */
         const char *method, *path;     /* of a request, the path as it was sent, from its "/" on; NULL: of a tunnel */
+        bool has_body;                 /* of a request: bytes follow its head. A rule that allows no method but GET and HEAD refuses them */
 };
 
 struct egress_verdict {
@@ -97,7 +99,7 @@ struct egress_verdict {
         const struct egress_rule *rule; /* EGRESS_ALLOWED: the first that lets it pass; otherwise the one that came nearest, or NULL */
 };
 
-/* Looks at host, port, protocol, method and path; nothing is resolved. A path that url_path_is_ambiguous() matches no prefix. */
+/* Looks at host, port, protocol, method, path and whether there is a body; nothing is resolved. A path that url_path_is_ambiguous() matches no prefix. */
 struct egress_verdict egress_judge(const struct egress_rules *r, const struct egress_request *q);
 /* Whether this address may be dialled; *ret_why gets its kind if not. */
 bool egress_may_dial(const struct egress_rules *r, const struct address *a, const char **ret_why);

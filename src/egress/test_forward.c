@@ -66,6 +66,15 @@ static const struct {
         {"GET http://b.test:@/ HTTP/1.1\r\nHost: b.test:@\r\n\r\n", "GET / HTTP/1.1\r\nHost: b.test:@\r\nAuthorization: Bearer s3cret\r\nX-Api-Key: k3y\r\n\r\n",
          "HTTP/1.1 302 Found\r\nLocation: http://a.test:@/\r\nContent-Length: 0\r\n\r\n",
          "HTTP/1.1 302 Found\r\nLocation: http://a.test:@/\r\nContent-Length: 0\r\n\r\n"},
+        /* Bodies of GET pass where something may be written; where a rule only reads, a length of 0 is no body. */
+        {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 2\r\n\r\nhi",
+         "GET / HTTP/1.1\r\nHost: a.test:@\r\nContent-Length: 2\r\n\r\nhi", OK, OK},
+        {"GET http://b.test:@/ HTTP/1.1\r\nHost: b.test:@\r\nContent-Length: 2\r\n\r\nhi",
+         "GET / HTTP/1.1\r\nHost: b.test:@\r\nAuthorization: Bearer s3cret\r\nX-Api-Key: k3y\r\nContent-Length: 2\r\n\r\nhi", OK, OK},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 0\r\n\r\n",
+         "GET / HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 0\r\n\r\n", OK, OK},
+        {"HEAD http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 00\r\n\r\n",
+         "HEAD / HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"},
         {"GET http://c.test:@/ok/../ok/x HTTP/1.1\r\nHost: c.test:@\r\n\r\nX", NULL, NULL, "HTTP/1.1 403 Forbidden\r\n"},
 };
 
@@ -107,6 +116,7 @@ static const struct {
         int status;
         const char *word;
         bool stays; /* the connection does */
+        bool ends;  /* it takes no other request: what came behind the head is none */
 } refused[] = {
         {"GET http://d.test:@/ HTTP/1.1\r\nHost: d.test:@\r\n\r\n", 403, "no-rule", true},
         {"POST http://d.test:@/ HTTP/1.1\r\nHost: d.test:@\r\nContent-Length: 5\r\n\r\nhello", 403, "no-rule", true},
@@ -120,6 +130,22 @@ static const struct {
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 403, "protocol", true},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:@\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"
          "", 403, "protocol", true},
+        /* Bodies where a rule only reads, however their length is given. */
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 5\r\n\r\nhello", 403, "body", true},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 70000\r\n\r\nhello", 403, "body", false},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n", 403, "body", false},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 403, "body", true},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 403, "body", true},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n0\r\nX: hello\r\n\r\n", 403, "body", true,
+         .ends = true},
+        {"GET http://e.test:@/ HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello", 403, "body", false},
+        {"POST http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 5\r\n\r\nhello", 403, "method", true},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello", 403, "protocol", true, .ends = true},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\nhello", 400, "malformed", false},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 0, 5\r\n\r\nhello", 400, "malformed", false},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: -5\r\n\r\nhello", 400, "malformed", false},
+        {"GET http://e.test:@/ HTTP/1.1\r\nHost: e.test:@\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 400, "malformed",
+         false},
         /* What cannot be understood */
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: b.test:@\r\n\r\n", 400, "malformed", false},
         {"GET http://a.test:@/ HTTP/1.1\r\nHost: a.test:&\r\n\r\n", 400, "malformed", false},
@@ -148,15 +174,16 @@ static void test_refused(void **state)
                 say_filled(client, refused[i].client);
                 hear_refusal(client, refused[i].status, refused[i].word, refused[i].stays);
                 assert_true(server_is_alone(server));
-                if (!refused[i].stays) {
+                if (!refused[i].stays)
                         hear_end(client);
+                if (!refused[i].stays || refused[i].ends)
                         continue;
-                }
                 say_filled(client, "GET http://a.test:@/again HTTP/1.1\r\nHost: a.test:@\r\n\r\n");
                 _cleanup_close_ int upstream = server_accept(server);
                 hear_filled(upstream, "GET /again HTTP/1.1\r\nHost: a.test:@\r\n\r\n");
         }
         assert_true(world_requests("d.test", EGRESS_NO_RULE) > 0);
+        assert_int_equal(world_requests("e.test", EGRESS_NO_BODY), 7);
         assert_true(world_requests("a.test", EGRESS_MALFORMED) > 0);
         assert_true(world_requests("a.test", EGRESS_NO_PROTOCOL) > 0);
 }

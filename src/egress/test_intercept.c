@@ -16,7 +16,7 @@
 
 static const uint16_t all_ports[][2] = {{1, 65535}};
 static const char *const secret[][2] = {{"Authorization", "Bearer s3cret"}};
-static const char *const some_methods[] = {"GET", "POST"};
+static const char *const some_methods[] = {"GET", "POST"}, *const reading[] = {"GET", "HEAD"};
 
 static struct buffer session_pem, server_pem;
 static struct authority *server_authority;
@@ -288,13 +288,16 @@ static void test_bytes_that_are_no_tls(void **state)
         assert_int_equal(world_requests("a.test", EGRESS_NO_TLS), 1);
 }
 
+struct unsent {
+        const char *text, *status;
+};
+
+static void check_unsent(const struct unsent *rows, size_t n);
+
 /* Requests inside are judged and read like those outside. */
 static void test_requests_that_do_not_pass(void **state)
 {
-        static const struct {
-                const char *text;
-                const char *status;
-        } rows[] = {
+        static const struct unsent rows[] = {
                 {"DELETE / HTTP/1.1\r\nHost: a.test:%u\r\n\r\n", "HTTP/1.1 403 "},
                 {"GET / HTTP/1.1\r\nHost: b.test:%u\r\n\r\n", "HTTP/1.1 400 "},
                 {"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", "HTTP/1.1 400 "},
@@ -305,7 +308,28 @@ static void test_requests_that_do_not_pass(void **state)
                 {"GET / HTTP/1.1\r\nHost: a.test:%u\r\nUpgrade: websocket\r\n\r\n", "HTTP/1.1 403 "},
         };
 
-        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        check_unsent(rows, ARRAY_SIZE(rows));
+}
+
+static void test_a_rule_that_reads_takes_no_body(void **state)
+{
+        static const struct unsent rows[] = {
+                {"GET / HTTP/1.1\r\nHost: a.test:%u\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 403 "},
+                {"HEAD / HTTP/1.1\r\nHost: a.test:%u\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 403 "},
+                {"GET / HTTP/1.1\r\nHost: a.test:%u\r\nContent-Length: 3000000\r\nExpect: 100-continue\r\n\r\n", "HTTP/1.1 403 "},
+                {"GET / HTTP/1.1\r\nHost: a.test:%u\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.1 403 "},
+        };
+
+        rule.methods = reading;
+        world_change(&rule, 1);
+        check_unsent(rows, ARRAY_SIZE(rows));
+        assert_int_equal(world_requests("a.test", EGRESS_NO_BODY), ARRAY_SIZE(rows));
+}
+
+/* The client is answered, and nothing of its request gets to the upstream. */
+static void check_unsent(const struct unsent *rows, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
                 _cleanup_speaker_ struct speaker client = {.fd = -1}, upstream = {.fd = -1};
                 char text[256], format[256];
                 client_start(&client, "a.test", NULL, false);
@@ -379,6 +403,7 @@ int main(void)
                 TEST(test_the_name_must_be_that_of_the_tunnel),
                 TEST(test_bytes_that_are_no_tls),
                 TEST(test_requests_that_do_not_pass),
+                TEST(test_a_rule_that_reads_takes_no_body),
                 TEST(test_upstreams_are_verified),
                 TEST(test_roots),
         };

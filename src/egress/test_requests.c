@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 
 static const uint16_t all_ports[][2] = {{1, 65535}};
-static const char *const some_methods[] = {"GET", "HEAD", "POST"}, *const some_paths[] = {"/ok/"};
+static const char *const some_methods[] = {"GET", "HEAD", "POST"}, *const some_paths[] = {"/ok/"}, *const reading[] = {"GET", "HEAD"};
 static const char *const secret[][2] = {{"Authorization", "Bearer s3cret"}, {"X-Api-Key", "k3y"}};
 
-struct egress_rule_source rules[3];
+struct egress_rule_source rules[4];
 static uint16_t port, other_port;
 int server, other_server;
 
@@ -33,6 +33,9 @@ int requests_setup(void **state)
         make_rule(&rules[2], "c.test");
         rules[2].paths = some_paths;
         rules[2].n_paths = ARRAY_SIZE(some_paths);
+        make_rule(&rules[3], "e.test");
+        rules[3].methods = reading;
+        rules[3].n_methods = ARRAY_SIZE(reading);
         world_open(rules, ARRAY_SIZE(rules), NULL, NULL);
         server = server_open(&port);
         other_server = server_open(&other_port);

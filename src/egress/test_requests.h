@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of forward.c: a box that may reach a.test, b.test (with credentials, and GET, HEAD and POST only) and c.test (below /ok/) by HTTP, and two servers. */
+ * For tests of forward.c: a box that may reach a.test, b.test (with credentials, and GET, HEAD and POST only), c.test (below /ok/) and
+ * e.test (to read: GET and HEAD only) by HTTP, and two servers. */
 #ifndef EGRESS_TEST_REQUESTS_H
 #define EGRESS_TEST_REQUESTS_H
 
@@ -9,7 +10,7 @@
 #define OK "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 #define TEST(f) cmocka_unit_test_setup_teardown(f, requests_setup, requests_teardown)
 
-extern struct egress_rule_source rules[3];
+extern struct egress_rule_source rules[4];
 extern int server, other_server;
 
 int requests_setup(void **state);

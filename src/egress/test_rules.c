@@ -77,6 +77,50 @@ static struct egress_verdict judge(const struct egress_rules *r, const char *hos
         return egress_judge(r, &q);
 }
 
+/* A rule that lists nothing but GET and HEAD takes no body; another rule may. */
+static void test_bodies(void **state)
+{
+        static const struct spec specs[] = {
+                {"a.com", EGRESS_HTTP, 80, 0, "GET", NULL, false, NULL},
+                {"a.com", EGRESS_HTTP, 80, 0, "HEAD", NULL, false, NULL},
+                {"a.com", EGRESS_HTTPS, 443, 0, "GET", NULL, true, NULL},
+                {"b.com", EGRESS_HTTP, 80, 0, "GET", NULL, false, NULL},
+                {"b.com", EGRESS_HTTP, 80, 0, NULL, "/in/", false, NULL},
+                {"c.com", EGRESS_HTTP, 80, 0, "SEARCH", NULL, false, NULL},
+        };
+        static const struct {
+                const char *host, *method, *path;
+                bool tls, has_body;
+                enum egress_decision want;
+        } rows[] = {
+                {"a.com", "GET", "/", false, false, EGRESS_ALLOWED},
+                {"a.com", "GET", "/", false, true, EGRESS_NO_BODY},
+                {"a.com", "HEAD", "/", false, true, EGRESS_NO_BODY},
+                {"a.com", "POST", "/", false, true, EGRESS_NO_METHOD},
+                {"a.com", "GET", "/", true, false, EGRESS_ALLOWED},
+                {"a.com", "GET", "/", true, true, EGRESS_NO_BODY},
+                {"b.com", "GET", "/x", false, true, EGRESS_NO_BODY},
+                {"b.com", "GET", "/in/x", false, true, EGRESS_ALLOWED},
+                {"c.com", "SEARCH", "/", false, true, EGRESS_ALLOWED},
+        };
+        char text[SENTENCE_MAX];
+        _cleanup_buffer_ struct buffer b;
+        const struct egress_rules *r = make(specs, ARRAY_SIZE(specs), &b);
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                struct host h;
+                assert_int_equal(host_parse(rows[i].host, strlen(rows[i].host), &h), 0);
+                struct egress_request q = {.host = &h, .port = rows[i].tls ? 443 : 80, .protocol = rows[i].tls ? EGRESS_HTTPS : EGRESS_HTTP, .method = rows[i].method,
+                                           .path = rows[i].path, .has_body = rows[i].has_body};
+                struct egress_verdict v = egress_judge(r, &q);
+                if (v.decision != rows[i].want)
+                        fail_msg("row %zu: %s", i, egress_decision_word(v.decision));
+                egress_explain(r, &q, &v, NULL, text, sizeof(text));
+                if (v.decision == EGRESS_NO_BODY && (!strstr(text, "only reads from \"") || !strstr(text, "the request has a body")))
+                        fail_msg("row %zu: %s", i, text);
+        }
+}
+
 /* ---- attack 116 ---- */
 
 static void test_hosts(void **state)
@@ -590,7 +634,7 @@ int main(void)
                 cmocka_unit_test(test_methods),    cmocka_unit_test(test_paths),         cmocka_unit_test(test_property),
                 cmocka_unit_test(test_may_dial),   cmocka_unit_test(test_block),         cmocka_unit_test(test_bad_blocks),
                 cmocka_unit_test(test_write_refused), cmocka_unit_test(test_explain),    cmocka_unit_test(test_explain_bounded),
-                cmocka_unit_test(test_words),
+                cmocka_unit_test(test_words),         cmocka_unit_test(test_bodies),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

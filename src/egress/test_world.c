@@ -60,7 +60,7 @@ static int listen_somewhere(struct sockaddr_in *ret)
 
 void world_open(const struct egress_rule_source *rules, size_t n, const struct egress_rules *budgets, struct authority *authority)
 {
-        static const char hosts[] = "127.0.0.1 a.test b.test c.test\n", resolv[] = "nameserver 127.0.0.1\n";
+        static const char hosts[] = "127.0.0.1 a.test b.test c.test e.test\n", resolv[] = "nameserver 127.0.0.1\n";
         gb_error err = {0};
         int ledger_fd;
 

@@ -71,6 +71,41 @@ def test_the_whitelist_fetches_and_sends_nothing(packages, one_net_box):
     assert {row["decision"] for row in result.json["network"]["hosts"]} <= {"method", "allowed"} and result.json["network"]["denied"] == 4, result.explain()
 
 
+READ_WITH_BODY = """
+import http.client, urllib.request, urllib.error
+def pieces():
+    for _ in range(30):
+        yield b"stolen" * 20000
+for method, data in (("GET", b"stolen" * 500000), ("HEAD", b"stolen"), ("GET", pieces())):
+    for url in ("https://pypi.org/simple/tiny/", "http://plain.example/"):
+        try:
+            request = urllib.request.Request(url, method=method, data=data, headers={"Transfer-Encoding": "chunked"} if data is not None and not isinstance(data, bytes) else {})
+            print(method, urllib.request.urlopen(request, timeout=20).status)
+        except urllib.error.HTTPError as error:
+            print(method, error.code, error.headers["Glovebox-Denied"], error.read().decode().strip())
+        except (OSError, http.client.HTTPException) as error:  # the proxy has closed while it was sending
+            print(method, "cut", type(error).__name__)
+print(urllib.request.urlopen(urllib.request.Request("https://pypi.org/simple/tiny/", headers={"Content-Length": "0"}), timeout=20).status)
+"""
+
+
+def test_reading_takes_no_body(packages, internet, one_net_box, tmp_path):
+    """Neither the whitelist nor a rule with methods [GET, HEAD] sends the body of a GET, over TLS and in the clear."""
+    index, _ = packages
+    result = one_net_box.run(READ_WITH_BODY, network="whitelist")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert all(line[1] in ("403", "cut") for line in lines[:-1]) and lines[-1] == ["200"] and len(lines) == 7, result.explain()
+    told = [line for line in result.stdout.splitlines() if " 403 body " in line]
+    assert any("only reads" in line and "has a body" in line for line in told), result.explain()
+    decisions = {(row["host"], row["decision"]): row["requests"] for row in result.json["network"]["hosts"]}
+    assert decisions["pypi.org", "body"] == 3 and decisions["plain.example", "no-rule"] == 3 and result.json["network"]["denied"] == 6, result.explain()
+    plain = internet.site("plain.example", tls=False)
+    result = one_net_box.run(READ_WITH_BODY.replace("https://pypi.org/simple/tiny/", "http://plain.example/"), allow="GET,HEAD http://plain.example")
+    decisions = {(row["host"], row["decision"]): row["requests"] for row in result.json["network"]["hosts"]}
+    assert decisions == {("plain.example", "body"): 6, ("plain.example", "allowed"): 1}, result.explain()
+    assert not any(r.body for r in index.requests + plain.requests) and len(index.requests) == len(plain.requests) == 1
+
+
 def test_pip(packages, one_net_box):
     index, files = packages
     result = one_net_box.run(PIP, "sh", allow="python-packages")

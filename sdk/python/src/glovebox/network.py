@@ -42,8 +42,8 @@ def ranges_body(ranges: Sequence[str]) -> List[str]:
 class NetworkHost:
     """What was asked of one host and port, and what became of it.
 
-    decision: "allowed"; "unresolved" or "unreached": allowed, and nobody was there; else why it was refused: "no-rule", "port", "protocol", "method", "path", "address",
-    "server-name", "not-tls", "malformed", "bytes", "requests", "connections". rule: by which it was decided; None: none.
+    decision: "allowed"; "unresolved" or "unreached": allowed, and nobody was there; else why it was refused: "no-rule", "port", "protocol", "method", "path", "body",
+    "address", "server-name", "not-tls", "malformed", "bytes", "requests", "connections". rule: by which it was decided; None: none.
     """
 
     host: str = ""
