@@ -334,39 +334,53 @@ int programs_tick(void)
         return next == 0 ? -1 : (int)((next - now) / 1000 + 1);
 }
 
-/* What programs have left running: how many are alive. */
-static size_t look_at_left(void)
+/* What programs have left running: *ret_left are alive. On failure these are only the ones that were seen. */
+static int look_at_left(size_t *ret_left)
 {
         static const pid_t none[] = {0};
         size_t left = 0;
 
-        if (tree_read(&tree) < 0)
-                tree.n = 0;
+        int r = tree_read(&tree);
         tree_mark(&tree, getpid(), none);
         for (size_t i = 0; i < tree.n; i++) {
                 struct task *task = &tree.tasks[i];
                 task->below = task->below == 1 && !find_process(task->pid) && !spare_is(task->pid);
                 left += task->below == 1 && task_is_alive(task);
         }
-        return left;
+        *ret_left = left;
+        return r;
 }
 
-void programs_clear(void)
+/* Returns how many there were, or a negative errno: some are alive, or (the code can take our descriptors away) may be. */
+static int clear_left(void)
 {
         const struct timespec pause = {.tv_nsec = CLEAR_PAUSE_NSEC};
         uint64_t deadline = monotonic_usec() + CLEAR_WAIT_USEC;
         size_t left, moving, most = 0;
 
-        while ((left = look_at_left()) > 0 && monotonic_usec() < deadline) {
+        for (;;) {
+                int r = look_at_left(&left);
                 most = MAX(most, left);
-                (void)tree_signal(&tree, SIGSTOP, &moving);
-                if (moving > 0)
-                        continue; /* some may have forked meanwhile */
+                if (r == 0 && left == 0)
+                        return (int)most;
+                bool late = monotonic_usec() >= deadline;
+                if (r == 0 && !late) {
+                        (void)tree_signal(&tree, SIGSTOP, &moving);
+                        if (moving > 0)
+                                continue; /* some may have forked meanwhile */
+                }
                 (void)tree_signal(&tree, SIGKILL, NULL);
+                if (late)
+                        return r < 0 ? r : -EBUSY;
                 (void)nanosleep(&pause, NULL);
         }
-        if (left > 0)
-                (void)tree_signal(&tree, SIGKILL, NULL);
+}
+
+void programs_clear(void)
+{
+        gb_error err = {0};
+        int n = clear_left();
+
         /* What they have printed comes before the answer, as far as there is room. */
         for (uint32_t i = 1; i <= WIRE_PROGRAMS_MAX; i++) {
                 struct program *p = &programs[i];
@@ -375,7 +389,12 @@ void programs_clear(void)
                 if (p->state == PROGRAM_RUNNING)
                         (void)source_pull_owed(p);
         }
-        program_say(WIRE_CLEARED, NULL, (uint32_t)most, NULL, 0);
+        if (n < 0) {
+                error_set(&err, GB_E_INTERNAL, -n, n == -EBUSY ? "some processes in the container could not be ended" : "the processes in the container cannot be listed");
+                program_say(WIRE_CLEARED, NULL, 0, &err, sizeof(err));
+        } else {
+                program_say(WIRE_CLEARED, NULL, (uint32_t)n, NULL, 0);
+        }
 }
 
 void program_stop(struct program *p)

@@ -249,10 +249,38 @@ static void test_tasks_that_cannot_be_counted(void **state)
         await_end(a, 1);
 }
 
+/* Without descriptors it cannot see whether somebody is left: that is no success. */
+static void test_what_cannot_be_listed_is_not_cleared(void **state)
+{
+        struct peer *a = *state;
+        struct rlimit before, none = {6, 0};
+        gb_error error;
+
+        start(a, 1, (struct order){.run = "sleep 1000 & echo on; exec sleep 1000"});
+        await(a, WIRE_DATA, 1);
+        assert_int_equal(prlimit(a->pid, RLIMIT_NOFILE, NULL, &before), 0);
+        none.rlim_max = before.rlim_max;
+        assert_int_equal(prlimit(a->pid, RLIMIT_NOFILE, &none, NULL), 0);
+        put(a, WIRE_CLEAR, 0, 0, 0, NULL, 0);
+        await(a, WIRE_CLEARED, 0);
+        assert_int_equal(a->frame.size, sizeof(error));
+        memcpy(&error, a->payload, sizeof(error));
+        assert_int_equal(error.code, GB_E_UNAVAILABLE);
+        assert_int_equal(error.errnum, EMFILE);
+        assert_int_equal(prlimit(a->pid, RLIMIT_NOFILE, &before, NULL), 0);
+        put(a, WIRE_CLEAR, 0, 0, 0, NULL, 0);
+        await(a, WIRE_CLEARED, 0);
+        assert_int_equal(a->frame.size, 0);
+        assert_int_equal(a->frame.value, 1);
+        put(a, WIRE_STOP, 1, 0, 0, NULL, 0);
+        await_end(a, 1);
+}
+
 int main(void)
 {
         signal(SIGPIPE, SIG_IGN);
         const struct CMUnitTest tests[] = {
+                TEST(test_what_cannot_be_listed_is_not_cleared),
                 TEST(test_killed_before_it_is_executed),
                 TEST(test_compiler_killed_before_it_is_executed),
                 TEST(test_killed_right_after_it_is_executed),

@@ -68,7 +68,7 @@ enum wire_type {
         WIRE_ENDED,      /* program: struct wire_end. All that it had written before was sent before; its number is free again */
         WIRE_USAGE,      /* value; struct wire_usage. Sent by itself, too: before bytes of a control channel, if something has changed (for that, tasks
                           * are counted every 50 ms at most) */
-        WIRE_CLEARED,    /* value: how many processes there were */
+        WIRE_CLEARED,    /* value: how many processes there were; or 0, and gb_error: some may be alive */
         WIRE_LISTENING,  /* value: the port; or 0, and gb_error: it cannot */
 
         /* both */

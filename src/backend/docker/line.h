@@ -126,6 +126,7 @@ struct line {
         uint64_t looked_usec;
         unsigned clearing;   /* how many WIRE_CLEARED are under way */
         uint32_t cleared;    /* what the last one said */
+        gb_error clear_error; /* of it; code 0: all were ended */
         bool waiting;        /* somebody waits for an answer */
         uint64_t sampled_usec; /* when memory was looked at */
         gb_error why;        /* lost */

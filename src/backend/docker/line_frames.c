@@ -352,8 +352,11 @@ static int take_frame(struct line *l, const struct wire_frame *f, const char *pa
                 return line_broken(why, "a frame that is not its own: code in the container has written to its streams");
         if (line_is_of_connections(f->type))
                 return line_take_connection(l, f, payload, why);
-        if (f->type == WIRE_CLEARED && l->clearing > 0 && f->size == 0) {
+        if (f->type == WIRE_CLEARED && l->clearing > 0 && (f->size == 0 || f->size == sizeof(l->clear_error))) {
                 l->cleared = f->value;
+                l->clear_error = (gb_error){0};
+                if (f->size > 0)
+                        line_take_error(&l->clear_error, payload);
                 l->clearing--;
                 pthread_cond_broadcast(&l->changed);
                 return 0;

@@ -372,6 +372,8 @@ int line_clear(struct line *l, unsigned *ret_ended, gb_error *err)
                 r = error_set(err, GB_E_LOST, EPIPE, "the container is gone: %.300s", l->why.message);
         else if (l->clearing > 0)
                 r = error_set(err, GB_E_LOST, ETIMEDOUT, "the agent in the container did not answer within %llu s", CLEAR_USEC / 1000000);
+        else if (l->clear_error.code != GB_E_NONE)
+                r = error_set(err, l->clear_error.code, l->clear_error.errnum, "%.300s", l->clear_error.message);
         *ret_ended = r == 0 ? l->cleared : 0;
         pthread_mutex_unlock(&l->lock);
         return r;

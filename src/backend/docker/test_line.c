@@ -74,6 +74,46 @@ static void test_what_nobody_reads_gets_no_credit_and_stands_in_no_ones_way(void
         finish(&other);
 }
 
+struct clearer {
+        struct line *line;
+        unsigned ended;
+        gb_error err;
+        int r;
+};
+
+static void *clear_line(void *data)
+{
+        struct clearer *c = data;
+
+        c->r = line_clear(c->line, &c->ended, &c->err);
+        return NULL;
+}
+
+/* What the agent could not end is no success; the next answer stands for itself. */
+static void test_the_answer_to_a_clear(void **state)
+{
+        struct fixture *f = *state;
+        const gb_error error = {.code = GB_E_INTERNAL, .errnum = EMFILE, .message = "cannot be listed"};
+        char payload[WIRE_DATA_MAX];
+
+        greet(f);
+        for (int i = 0; i < 2; i++) {
+                struct clearer c = {.line = &f->line, .ended = 99};
+                pthread_t thread;
+                assert_int_equal(pthread_create(&thread, NULL, clear_line, &c), 0);
+                while (hear(f, payload).type != WIRE_CLEAR)
+                        ;
+                say(f, WIRE_CLEARED, 0, 0, i == 0 ? 0 : 5, &error, i == 0 ? sizeof(error) : 0);
+                pthread_join(thread, NULL);
+                assert_int_equal(c.r < 0, i == 0);
+                assert_int_equal(c.ended, i == 0 ? 0 : 5);
+                if (i == 0) {
+                        assert_int_equal(c.err.code, GB_E_INTERNAL);
+                        assert_string_equal(c.err.message, "cannot be listed");
+                }
+        }
+}
+
 /* Much more than a window, read in small pieces: all of it comes, in its order, and the queue does not grow. */
 static void test_a_slow_reader_gets_everything(void **state)
 {
@@ -471,6 +511,7 @@ int main(void)
                 TEST(test_output_comes_before_the_word_of_the_interpreter_and_the_end),
                 TEST(test_what_nobody_reads_gets_no_credit_and_stands_in_no_ones_way),
                 TEST(test_a_slow_reader_gets_everything),
+                TEST(test_the_answer_to_a_clear),
                 TEST(test_input_goes_within_its_window),
                 TEST(test_a_pipe_is_passed_with_the_first_byte),
                 TEST(test_the_deadline_stops_it_and_what_resists_loses_its_container),
