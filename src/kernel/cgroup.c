@@ -29,6 +29,7 @@
 #define NAME_DIGITS_MAX 32
 #define KILL_ROUNDS_MAX 100
 #define KILL_ROUND_USEC 1000
+#define STOP_ROUNDS_MAX 50 /* of those in which processes are stopped first */
 #define KILL_BATCH 64
 #define REMOVE_WAIT_MIN_USEC 250
 #define REMOVE_WAIT_MAX_USEC 16000
@@ -356,23 +357,25 @@ static int kill_dir(int dirfd)
 
 int cgroup_box_clear(const struct cgroup_box *b, bool (*spare)(const void *data, pid_t pid), const void *data)
 {
-        int dir = b->dir[b->unified_controllers ? CGROUP_UNIFIED : CGROUP_PIDS], r = 0;
+        int dir = b->dir[b->unified_controllers ? CGROUP_UNIFIED : CGROUP_PIDS], r = -EBUSY;
         struct doomed d = { .dirfd = dir, .signal = SIGSTOP, .spare = spare, .data = data };
         size_t most = 0;
 
         for (int round = 0; round < KILL_ROUNDS_MAX; round++) {
                 r = signal_listed(&d);
-                if (r < 0 || d.alive == 0)
-                        break;
-                /* As long as there are more than before, some of them have forked before they were stopped. */
-                if (d.alive <= most || d.signal == SIGKILL) {
-                        if (d.signal == SIGKILL)
-                                sleep_usec(KILL_ROUND_USEC);
+                if (r == -ENOENT || r == -ENODEV)
+                        return (int)most; /* the group is gone */
+                if (r == 0 && d.alive == 0)
+                        return (int)most;
+                if (d.signal == SIGKILL)
+                        sleep_usec(KILL_ROUND_USEC);
+                /* As long as there are more than before, some of them have forked before they were stopped. After an error they are killed as well:
+                 * none must stay behind stopped. */
+                if (d.alive <= most || r < 0 || round >= STOP_ROUNDS_MAX)
                         d.signal = SIGKILL;
-                }
                 most = MAX(most, d.alive);
         }
-        return r < 0 ? r : (int)most;
+        return r < 0 ? r : -EBUSY;
 }
 
 int cgroup_box_kill(const struct cgroup_box *b)

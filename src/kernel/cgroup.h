@@ -104,8 +104,9 @@ int cgroup_box_read(const struct cgroup_box *b, struct cgroup_stats *ret);
 /* SIGKILL to everything inside: cgroup.kill, or the tasks one by one until none is left. A v2 group
  * that was killed must not be used for CLONE_INTO_CGROUP again. */
 int cgroup_box_kill(const struct cgroup_box *b);
-/* The same for all but those that spare() names: stops them first, so that none forks meanwhile. Returns how many there were, or a
- * negative errno; some may live on when they cannot be ended in a tenth of a second. For a box whose tasks are counted. */
+/* The same for all but those that spare() names: stops them first, so that none forks meanwhile. Returns how many there were
+ * when all have ended. A negative errno: some may live on, -EBUSY when they cannot be ended in a tenth of a second; whatever could be
+ * reached has had its SIGKILL. For a box whose tasks are counted. */
 int cgroup_box_clear(const struct cgroup_box *b, bool (*spare)(const void *data, pid_t pid), const void *data);
 /* Removes the directories, waiting up to timeout_usec for the last task to be gone. Closes all, also
  * on failure: what could not be removed is then left for a sweep. */

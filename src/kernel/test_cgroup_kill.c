@@ -52,6 +52,8 @@ static int plain_teardown(void **state)
 }
 
 #define SERVER_SECONDS 30
+static const char again[] = "";
+#define SERVE_AGAIN again /* instead of another text: the one before it, without end */
 
 /* Serves cgroup.procs as a row of texts, one for each time that it is opened. The file is a FIFO; the next one takes its
  * name before the reader of this one can see its end. */
@@ -60,10 +62,13 @@ static _noreturn_ void serve_lists(int dir, const char *const texts[])
         alarm(SERVER_SECONDS); /* for a list that nobody asks for */
         for (size_t i = 0; texts[i]; i++) {
                 int fd = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+                size_t size = strlen(texts[i]);
                 if (fd < 0 || mkfifoat(dir, "next", 0600) < 0 || renameat(dir, "next", dir, "cgroup.procs") < 0 ||
-                    fd_write_all(fd, texts[i], strlen(texts[i])) < 0)
+                    fd_write_all(fd, texts[i], size) < 0)
                         _exit(1);
                 close(fd);
+                if (texts[i + 1] == SERVE_AGAIN)
+                        i--;
         }
         _exit(0);
 }
@@ -147,6 +152,59 @@ static bool is_first(const void *spared, pid_t pid)
         return *(const pid_t *)spared == pid;
 }
 
+/* Clears the box whose cgroup.procs shows these texts, and returns what came of it. */
+static int clear_listed_box(struct plain *p, const char *name, const char *const texts[], const pid_t *spared)
+{
+        int parents[CGROUP_KIND_COUNT] = {-1, -1, p->fd, -1, -1};
+        const struct cgroup_limits none = {0};
+        struct cgroup_box b;
+
+        assert_int_equal(cgroup_box_create(&b, parents, false, name, &none), 0);
+        assert_int_equal(mkfifoat(b.dir[CGROUP_PIDS], "cgroup.procs", 0600), 0);
+        pid_t server = fork();
+        assert_true(server >= 0);
+        if (server == 0)
+                serve_lists(b.dir[CGROUP_PIDS], texts);
+        int r = cgroup_box_clear(&b, is_first, spared);
+        kill(server, SIGKILL);
+        assert_int_equal(waitpid(server, NULL, 0), server);
+        unlinkat(b.dir[CGROUP_PIDS], "next", 0);
+        assert_int_equal(unlinkat(b.dir[CGROUP_PIDS], "cgroup.procs", 0), 0);
+        assert_int_equal(cgroup_box_remove(&b, 0), 0);
+        return r;
+}
+
+/* The list cannot be read once, after processes were stopped: they are killed, not left behind. */
+static void test_clear_after_an_error(void **state)
+{
+        pid_t spared = start_bystander(), one = start_bystander();
+        char both[32], last[16], broken[5000];
+
+        memset(broken, 'x', sizeof(broken) - 1);
+        broken[sizeof(broken) - 1] = '\0';
+        snprintf(both, sizeof(both), "%d\n%d\n", (int)spared, (int)one);
+        snprintf(last, sizeof(last), "%d\n", (int)spared);
+        const char *const texts[] = {both, both, broken, both, both, last, NULL};
+        assert_int_equal(clear_listed_box(*state, "glovebox-00000006", texts, &spared), 1);
+        assert_killed(one);
+        kill(spared, SIGKILL);
+        assert_killed(spared);
+}
+
+/* Who is listed to the end was not ended, whatever was sent. */
+static void test_clear_that_fails(void **state)
+{
+        pid_t spared = start_bystander(), one = start_bystander();
+        char both[32];
+
+        snprintf(both, sizeof(both), "%d\n%d\n", (int)spared, (int)one);
+        const char *const texts[] = {both, SERVE_AGAIN, NULL};
+        assert_int_equal(clear_listed_box(*state, "glovebox-00000007", texts, &spared), -EBUSY);
+        assert_killed(one);
+        kill(spared, SIGKILL);
+        assert_killed(spared);
+}
+
 /* All but one are stopped, again as long as there are more of them, and killed. */
 static void test_clear(void **state)
 {
@@ -186,6 +244,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_kill_recycled_number, plain_setup, plain_teardown),
                 cmocka_unit_test_setup_teardown(test_kill_many, plain_setup, plain_teardown),
                 cmocka_unit_test_setup_teardown(test_clear, plain_setup, plain_teardown),
+                cmocka_unit_test_setup_teardown(test_clear_after_an_error, plain_setup, plain_teardown),
+                cmocka_unit_test_setup_teardown(test_clear_that_fails, plain_setup, plain_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
