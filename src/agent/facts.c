@@ -159,7 +159,7 @@ int facts_hello(struct wire_hello *ret)
 /* ---- usage ---- */
 
 static const char *const places[] = {AGENT_WORKSPACE, "/tmp", "/dev/shm", AGENT_CODE_DIR, AGENT_SCRATCH};
-static const unsigned full[] = {FULL_WORKSPACE, FULL_TMP, FULL_SHM, FULL_SOMEWHERE, FULL_WORKSPACE};
+static const unsigned full[] = {FULL_WORKSPACE, FULL_TMP, FULL_SHM, FULL_CODE, FULL_WORKSPACE};
 
 struct place_use {
         bool known, full; /* known: it is a tmpfs, and was looked at */

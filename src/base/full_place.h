@@ -9,7 +9,8 @@ enum full_place {
         FULL_TMP = 1 << 1,
         FULL_SHM = 1 << 2,
         FULL_WORKSPACE = 1 << 3,
-        FULL_ALL = (1 << 4) - 1,
+        FULL_CODE = 1 << 4, /* /run/glovebox, where the code of a session's programs is */
+        FULL_ALL = (1 << 5) - 1,
 };
 
 #endif

@@ -28,6 +28,8 @@
  * too large a file is seen by the last look at the disk. */
 #include "engine/verdict.h"
 
+#include "policy/place.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -287,6 +289,11 @@ const char *verdict_full_place(const struct run_facts *f, const struct policy *p
 
 static void tell_disk(const struct run_facts *f, const struct policy *p, struct verdict *v)
 {
+        if (f->stop == STOP_NONE && f->disk_full == FULL_CODE) { /* no limit of the policy is for it */
+                say(v, "Failed%s with no room left in /run/glovebox, which is for the code of programs: write to %s instead.", while_compiling(f),
+                    policy_workspace(p));
+                return;
+        }
         if (has_reached_inodes(f, p)) {
                 set_amounts(v, p->inode_limit, true, f->inodes_peak, "inodes");
                 say(v, "Stopped by the limit of %llu files and directories (peak %llu)%s: make fewer files, or ask for "

@@ -108,7 +108,7 @@ static void test_the_answer_to_a_clear(void **state)
                 assert_int_equal(c.r < 0, i == 0);
                 assert_int_equal(c.ended, i == 0 ? 0 : 5);
                 if (i == 0) {
-                        assert_int_equal(c.err.code, GB_E_INTERNAL);
+                        assert_int_equal(c.err.code, GB_E_UNAVAILABLE);
                         assert_string_equal(c.err.message, "cannot be listed");
                 }
         }

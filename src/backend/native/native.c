@@ -29,7 +29,7 @@ struct backend_box {
         int listener; /* where it comes from; -1: there is none, or it was taken */
         struct warden_process warden;
         bool over; /* the last event was read */
-        bool scratch_only;
+        struct warden_places places;
 };
 
 /* The warden that prepare() has started and nobody has taken yet. */
@@ -116,7 +116,7 @@ static int native_start(const struct box_request *request, struct controls *ret_
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         box->socket = box->listener = -1;
         box->warden = WARDEN_NOBODY;
-        box->scratch_only = request->policy->scratch_only;
+        box->places = warden_places_of(request->policy, request->workspace_fd < 0);
         int r = native_host_probe(&host, true);
         if (r < 0)
                 return native_host_fail(r, err);
@@ -133,17 +133,29 @@ static int native_event_fd(const struct backend_box *box)
         return box->socket;
 }
 
-/* The order in which every plan makes them: /tmp if it is one, /dev/shm, then the private workspace or what is ours (root.c). */
-static unsigned full_places(uint32_t mask, bool scratch_only)
+struct warden_places warden_places_of(const struct policy *policy, bool has_own_workspace)
 {
-        static const unsigned places[] = {FULL_TMP, FULL_SHM, FULL_WORKSPACE};
-        unsigned full = 0;
+        struct warden_places of = {0};
+        size_t n = 0;
 
-        mask <<= scratch_only;
-        full |= mask >> ARRAY_SIZE(places) ? FULL_SOMEWHERE : 0;
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-                full |= mask >> i & 1 ? places[i] : 0;
-        return full;
+        if (!policy->scratch_only)
+                of.kinds[n++] = FULL_TMP;
+        of.kinds[n++] = FULL_SHM;
+        if (has_own_workspace)
+                of.kinds[n++] = FULL_WORKSPACE;
+        of.kinds[n++] = FULL_CODE; /* of a session */
+        return of;
+}
+
+/* Bit i of the mask: the i-th tmpfs. */
+static unsigned full_places(uint32_t mask, const struct warden_places *of)
+{
+        unsigned full = 0;
+        size_t i = 0;
+
+        for (; of->kinds[i] != 0; i++)
+                full |= mask >> i & 1 ? of->kinds[i] : 0;
+        return full | (mask >> i ? FULL_SOMEWHERE : 0);
 }
 
 bool warden_place_is_full(int fd)
@@ -153,22 +165,22 @@ bool warden_place_is_full(int fd)
         return fd >= 0 && fstatfs(fd, &st) == 0 && ((st.f_blocks > 0 && st.f_bfree == 0) || (st.f_files > 0 && st.f_ffree == 0));
 }
 
-unsigned warden_full_places(const int places[static OPENED_PLACES_MAX], bool scratch_only)
+unsigned warden_full_places(const int places[static OPENED_PLACES_MAX], const struct warden_places *of)
 {
         uint32_t mask = 0;
 
         for (int i = 0; i < OPENED_PLACES_MAX; i++)
                 mask |= warden_place_is_full(places[i]) ? 1U << i : 0;
-        return full_places(mask, scratch_only);
+        return full_places(mask, of);
 }
 
-void warden_fill_end(struct box_end *end, const struct box_report *report, bool scratch_only)
+void warden_fill_end(struct box_end *end, const struct box_report *report, const struct warden_places *of)
 {
         *end = (struct box_end){
                 .ending = report->ending,
                 .stop = (enum box_stop)report->stop,
                 .compiling = report->compiling,
-                .disk_full = full_places(report->disk_full, scratch_only),
+                .disk_full = full_places(report->disk_full, of),
                 .disk_hidden = report->disk_hidden,
                 .pids_full = report->pids_full,
                 .wall_usec = report->wall_usec,
@@ -209,7 +221,7 @@ static int native_next_event(struct backend_box *box, struct box_event *ret, gb_
                 return 0;
         case WARDEN_ENDED:
                 ret->kind = BOX_EVENT_ENDED;
-                warden_fill_end(&ret->end, &event.report, box->scratch_only);
+                warden_fill_end(&ret->end, &event.report, &box->places);
                 box->over = true;
                 return 0;
         default:

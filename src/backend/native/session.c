@@ -55,7 +55,7 @@ struct backend_session {
         struct usage_files usage;
         bool unified;
         bool warm; /* its interpreters come from a template */
-        bool scratch_only;
+        struct warden_places kinds; /* of its file systems */
         bool is_private; /* its workspace is a file system of its own */
         int files;       /* the workspace as our own: a directory of the host, or what the warden lends; -1: nobody has asked yet */
         pthread_mutex_t files_lock;
@@ -247,6 +247,12 @@ static int send_open(struct backend_session *s, const struct session_request *q,
         return request_send(s->channel, m, plan, err);
 }
 
+static void close_all(const int *fds, int n)
+{
+        for (int i = 0; i < n; i++)
+                safe_close(fds[i]);
+}
+
 static int take_opened(struct backend_session *s, gb_error *err)
 {
         struct warden_event event;
@@ -255,8 +261,10 @@ static int take_opened(struct backend_session *s, gb_error *err)
         int r = warden_wait(s->channel, ANSWER_USEC, &event, fds, &n, err);
         if (r < 0)
                 return r;
-        if (event.kind != WARDEN_OPENED || n < 1)
+        if (event.kind != WARDEN_OPENED || n < 1) {
+                close_all(fds, n);
                 return error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
+        }
         s->workspace = fds[0];
         for (int i = 0; i < n - 1 - __builtin_popcount(event.cgroups) && i < OPENED_PLACES_MAX; i++)
                 s->places[i] = fds[at++];
@@ -314,7 +322,7 @@ static int session_new(const struct session_request *q, bool unified, struct bac
                 return error_set(err, GB_E_INTERNAL, ENOMEM, "out of memory");
         *s = (struct backend_session){
                 .channel = -1, .workspace = -1, .places = {-1, -1}, .listener = -1, .first = -1, .files = -1, .unified = unified, .uid = q->uid, .gid = q->gid, .is_private = q->workspace_fd < 0,
-                .scratch_only = q->policy->scratch_only, .files_lock = PTHREAD_MUTEX_INITIALIZER,
+                .kinds = warden_places_of(q->policy, q->workspace_fd < 0), .files_lock = PTHREAD_MUTEX_INITIALIZER,
         };
         memset(&s->usage, -1, sizeof(s->usage));
         if (keeper_is_used() && !s->is_private)
@@ -443,7 +451,7 @@ int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_er
         int r = usage_fill(&s->usage, ret);
         if (r < 0)
                 return error_set(err, GB_E_LOST, -r, "the session is gone: its cgroups cannot be read");
-        ret->disk_full = warden_full_places(s->places, s->scratch_only);
+        ret->disk_full = warden_full_places(s->places, &s->kinds);
         ret->disk_unknown = s->is_private && fstatfs(s->workspace, &st) < 0;
         if (!s->is_private || ret->disk_unknown)
                 return 0;
@@ -656,7 +664,7 @@ int program_native_next_event(struct backend_program *p, struct box_event *ret, 
         }
         ret->kind = BOX_EVENT_ENDED;
         ret->t_usec = event.t_usec;
-        warden_fill_end(&ret->end, &event.report, p->session->scratch_only);
+        warden_fill_end(&ret->end, &event.report, &p->session->kinds);
         if (ret->end.oom_kills > 0)
                 drop_first(p->session); /* it is ended as well, and that is nothing that a later run did */
         return 0;

@@ -49,8 +49,13 @@ void warden_forget(void);
 int warden_wait(int channel, uint64_t timeout_usec, struct warden_event *ret, int *fds, int *n_fds, gb_error *err);
 
 bool warden_place_is_full(int fd);
+/* Which enum full_place each tmpfs of a box is, in the order in which every plan makes them (root.c); 0: there are no more. */
+struct warden_places {
+        unsigned kinds[5];
+};
+struct warden_places warden_places_of(const struct policy *policy, bool has_own_workspace);
 /* enum full_place of those that come with WARDEN_OPENED and are full. */
-unsigned warden_full_places(const int places[static OPENED_PLACES_MAX], bool scratch_only);
-void warden_fill_end(struct box_end *end, const struct box_report *report, bool scratch_only);
+unsigned warden_full_places(const int places[static OPENED_PLACES_MAX], const struct warden_places *of);
+void warden_fill_end(struct box_end *end, const struct box_report *report, const struct warden_places *of);
 
 #endif
