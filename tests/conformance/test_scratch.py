@@ -55,6 +55,31 @@ def test_a_directory_of_the_host(backend, scratch):
     assert (result.stdout, (scratch / "made").read_text()) == ("x\n", "x"), result.explain()
 
 
+FILL_CODE = """
+try:
+    for i in range(40):
+        open(f'/run/glovebox/f{i}', 'wb').write(b'x' * 1048576)
+except OSError:
+    raise SystemExit(3)
+"""
+
+
+@pytest.mark.parametrize("only", [True, False], ids=["scratch_only", "usual"])
+@pytest.mark.parametrize("context", [True, False], ids=["context", "program"])
+def test_a_full_place_of_the_code_is_named(backend, scratch, context, only):
+    """The workspace is the host's, and neither --disk nor --tmp-size would help."""
+    if os.geteuid() == 0:
+        os.chown(scratch, backend.server.uid, backend.server.uid)
+    with backend.session(workspace={"path": str(scratch)}, policy={"scratch_only": only, "disk_limit": "20m"}) as session:
+        result = (session.run if context else session.program)(FILL_CODE)
+        message = result["verdict"]["message"]
+        assert "--disk" not in message and "--tmp-size" not in message, told(result)
+        if verdict(result) == "disk":
+            assert "/run/glovebox" in message, told(result)
+        else:  # it cannot be written to there, or nobody looks at it
+            assert context or not only, told(result)
+
+
 def test_a_full_workspace_is_named(backend):
     result = backend.run("head -c 8000000 /dev/zero >big", "sh", scratch_only=True, disk="4m")
     assert result.verdict == "disk" and "--disk" in result.json["verdict"]["message"] and "4 MB" in result.json["verdict"]["message"], result.explain()
