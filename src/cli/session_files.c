@@ -8,6 +8,7 @@
 #include "cli/human.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "engine/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,9 @@ int files_target(struct files_call *f, const char *what, const char *path, struc
         int r = buffer_printf(ret, "/v1/sessions/%s/%s", f->session, what);
         if (r == 0 && path) {
                 /* As code in the box names it. */
-                path += strncmp(path, "/sandbox/", 9) == 0 ? 9 : strncmp(path, "/workspace/", 11) == 0 ? 11 : 0;
+                const char *rest = files_skip_workspace(path);
+                if (*rest == '/')
+                        path = rest;
                 while (*path == '/')
                         path++;
                 r = buffer_add_string(ret, "/");

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/quote.h"
+#include "policy/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,10 +61,9 @@ int identity_take(struct identity *i, const struct files *f, gb_error *err)
         return error_set(err, GB_E_INTERNAL, EPERM, "cannot use files of the workspace as their owner (uid %u)", (unsigned)f->uid);
 }
 
-/* What is behind the name of the workspace; the path itself when it does not begin with one. */
-static const char *skip_workspace(const char *path)
+const char *files_skip_workspace(const char *path)
 {
-        static const char *const names[] = {"/sandbox", "/workspace"};
+        static const char *const names[] = {BOX_WORKSPACE, "/workspace", BOX_SCRATCH};
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
                 size_t n = strlen(names[i]);
@@ -84,7 +84,7 @@ int files_check_path(const char *path, size_t size, char ret[static HOST_PATH_MA
                 return error_set(err, GB_E_USAGE, EINVAL, "the path of a file is empty, or has a NUL in it");
         memcpy(text, path, size);
         text[size] = '\0';
-        const char *at = skip_workspace(text);
+        const char *at = files_skip_workspace(text);
         if (at == text && text[0] == '/')
                 return error_set(err, GB_E_USAGE, EINVAL, "%s is not in the workspace: give a path relative to it, or below /sandbox",
                                  quote(text).text);

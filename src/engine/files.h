@@ -49,6 +49,9 @@ void file_list_free(struct file_list *l);
 DEFINE_CLEANUP(struct file_list, file_list_free)
 #define _cleanup_file_list_ _cleanup_(file_list_free_ptr)
 
+/* What is behind the name of the workspace, a slash or nothing: /sandbox, /workspace, and /tmp/sandbox, as code sees it with scratch_only.
+ * The path itself when it does not begin with one. */
+const char *files_skip_workspace(const char *path);
 /* A path as callers give it (relative to the workspace, or below /sandbox or /workspace) as it is used: relative,
  * without "." and doubled slashes; "." for the workspace itself. ".." is refused, and so is NUL: size counts. */
 int files_check_path(const char *path, size_t size, char ret[static HOST_PATH_MAX], gb_error *err);

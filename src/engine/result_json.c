@@ -127,6 +127,7 @@ static json_t *policy_to_json(const struct result *result, const struct policy *
         r |= json_object_set_new(o, "origin", json_text(result->policy_origin));
         r |= json_object_set_new(o, "network", json_string(network_mode_name(p->network_mode)));
         r |= json_object_set_new(o, "read_only", json_boolean(p->read_only));
+        r |= json_object_set_new(o, "scratch_only", json_boolean(p->scratch_only));
         return r == 0 ? TAKE_PTR(o) : NULL;
 }
 

@@ -97,7 +97,8 @@ static void test_paths(void **state)
                 const char *becomes; /* NULL: refused */
         } rows[] = {
                 {"a", "a"}, {"a/b", "a/b"}, {"./a//b/", "a/b"}, {".", "."}, {"/sandbox", "."}, {"/sandbox/", "."}, {"/sandbox/a/b", "a/b"},
-                {"/workspace//a", "a"}, {"...", "..."}, {"..a/.b", "..a/.b"}, {"a/./b", "a/b"}, {"-x", "-x"}, {"a\nb", "a\nb"},
+                {"/workspace//a", "a"}, {"/tmp/sandbox/a", "a"}, {"/tmp/sandbox", "."},
+                {"/tmp/sandboxes/a", NULL}, {"/tmp/a", NULL}, {"/tmp", NULL}, {"...", "..."}, {"..a/.b", "..a/.b"}, {"a/./b", "a/b"}, {"-x", "-x"}, {"a\nb", "a\nb"},
                 {"..", NULL}, {"a/..", NULL}, {"a/../b", NULL}, {"/sandbox/../etc", NULL}, {"/", NULL}, {"/etc/passwd", NULL}, {"/sandboxes/a", NULL},
                 {"//sandbox/a", NULL}, {"", NULL},
         };

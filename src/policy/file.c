@@ -323,6 +323,10 @@ static int check_joint_rules(struct reader *rd, const json_t *level)
                 struct place at = giver(rd, level, "network_mode", "network_mode");
                 return place_fail(&at, "network_mode", rd->err);
         }
+        if (policy_check_places(rd->policy, rd->err) < 0) {
+                struct place at = giver(rd, level, "scratch_only", "read_only");
+                return place_fail(&at, "scratch_only", rd->err);
+        }
         if (policy_check_backend(rd->policy, rd->err) < 0) {
                 struct place at = giver(rd, level, "runtime", "backend");
                 return place_fail(&at, "runtime", rd->err);

@@ -12,6 +12,7 @@ int policy_new(struct policy **ret, gb_error *err);
 /* Rules that join two values; messages without prefix. */
 int policy_check_timeout(const struct policy *p, gb_error *err);
 int policy_check_network(const struct policy *p, gb_error *err);
+int policy_check_places(const struct policy *p, gb_error *err);
 int policy_check_backend(const struct policy *p, gb_error *err);
 
 #endif

@@ -115,6 +115,13 @@ int policy_check_network(const struct policy *p, gb_error *err)
         return error_set(err, GB_E_USAGE, EPERM, "\"host\" is refused at trust level \"untrusted\"; allowed: none, allowlist, or run at another trust level");
 }
 
+int policy_check_places(const struct policy *p, gb_error *err)
+{
+        if (!p->scratch_only || p->read_only)
+                return 0;
+        return error_set(err, GB_E_USAGE, EINVAL, "true cannot be together with read_only: false, which makes all of the box writable; leave one of them out");
+}
+
 int policy_check_backend(const struct policy *p, gb_error *err)
 {
         if (!p->runtime || p->backend == BACKEND_DOCKER)
@@ -210,6 +217,11 @@ int policy_validate(const struct policy *p, gb_error *err)
         r = policy_check_network(p, err);
         if (r < 0) {
                 error_prefix(err, "network_mode");
+                return r;
+        }
+        r = policy_check_places(p, err);
+        if (r < 0) {
+                error_prefix(err, "scratch_only");
                 return r;
         }
         r = policy_check_backend(p, err);

@@ -94,8 +94,8 @@ void api_info(struct request *r)
 
 static json_t *policy_to_json(const struct policy *p)
 {
-        return json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:s, s:b, s:s, s:s, s:b}", "trust", p->trust, "backend", backend_for(p)->name, "runtime", p->runtime, "image",
-                         p->image, "limits", policy_limits_to_json(p), "network", network_mode_name(p->network_mode), "read_only", p->read_only,
+        return json_pack("{s:s, s:s, s:s?, s:s?, s:o, s:s, s:b, s:b, s:s, s:s, s:b}", "trust", p->trust, "backend", backend_for(p)->name, "runtime", p->runtime, "image",
+                         p->image, "limits", policy_limits_to_json(p), "network", network_mode_name(p->network_mode), "read_only", p->read_only, "scratch_only", p->scratch_only,
                          "guard", watch_mode_name(p->guard), "scrub", watch_mode_name(p->scrub), "warm", p->warm);
 }
 

@@ -53,7 +53,8 @@ static int path_of(struct request *r, const char **ret, gb_error *err)
         int e = files_check_path(path, strlen(path), checked, err);
         if (e < 0)
                 return e;
-        const char *rest = strncmp(path, "/sandbox/", 9) == 0 ? path + 9 : strncmp(path, "/workspace/", 11) == 0 ? path + 11 : path;
+        const char *rest = files_skip_workspace(path);
+        rest = rest > path && *rest == '/' ? rest + 1 : path;
         if (strcmp(rest, checked) != 0)
                 return error_set(err, GB_E_USAGE, EINVAL, "the path %s has an empty part or \".\" in it: give it without", quote(path).text);
         *ret = path;

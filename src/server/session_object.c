@@ -15,8 +15,8 @@ static json_t *seconds(uint64_t usec)
 
 static json_t *policy_to_json(const struct policy *p)
 {
-        return json_pack("{s:s, s:s, s:b, s:s, s:s, s:o}", "trust", p->trust, "network", network_mode_name(p->network_mode), "read_only",
-                         p->read_only, "guard", watch_mode_name(p->guard), "scrub", watch_mode_name(p->scrub), "limits", policy_limits_to_json(p));
+        return json_pack("{s:s, s:s, s:b, s:b, s:s, s:s, s:o}", "trust", p->trust, "network", network_mode_name(p->network_mode), "read_only",
+                         p->read_only, "scratch_only", p->scratch_only, "guard", watch_mode_name(p->guard), "scrub", watch_mode_name(p->scrub), "limits", policy_limits_to_json(p));
 }
 
 /* Their names. */

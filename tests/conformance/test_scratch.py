@@ -44,6 +44,9 @@ def test_a_session(backend, template):
         session.server.put(f"{session.address}/files/given", b"given").expect(201)
         assert session.value("open('/tmp/sandbox/given').read()") == "'given'"
         assert session.server.get(f"{session.address}/files/module.py").expect(200).body == b"value = 5"
+        session.server.put(f"{session.address}/files/%2Ftmp%2Fsandbox%2Fseen", b"seen").expect(201)
+        assert session.value("open('/tmp/sandbox/seen').read()") == "'seen'"
+        assert session.server.get(f"{session.address}/files/%2Ftmp%2Fsandbox%2Fmodule.py").expect(200).body == b"value = 5"
         full = session.program("head -c 8000000 /dev/zero >big", language="sh")
         assert verdict(full) == "disk", told(full)
 

@@ -16,6 +16,7 @@ WRONG = {
     "env name": ("env:\n  A=B: x\n", 2, None, "="), "network": ("network_mode: bridge\n", 1, 15, "none"), "weaker": ("allow_weaker: [seccomp]\n", 1, None, "seccomp"),
     "level": ("trust_levels:\n  standard:\n    pids_limit: 1\n", 3, 17, "too small"), "level name": ("trust_levels:\n  UPPER: {}\n", 2, None, "UPPER"),
     "untrusted network": ("trust_levels:\n  untrusted:\n    network_mode: host\n", 3, None, "untrusted"),
+    "scratch_only": ("read_only: false\nscratch_only: true\n", 2, 15, "read_only"),
     "default trust": ("default_trust: nobody\n", 1, 16, "nobody"),
 }
 
@@ -78,6 +79,15 @@ def test_trust_levels(own_box):
     result = own_box.run(":", "sh", trust="untrusted", network="host")
     assert result.returncode in (110, 111) and "untrusted" in result.error["message"]
     assert own_box.run(":", "sh", trust="untrusted", timeout="61s").returncode != 0
+
+
+def test_one_writable_place_excludes_a_writable_root(own_box):
+    """The controls would say that only the workspace can be written to, and all of the box could."""
+    result = own_box.run(":", "sh", **{"read-only=false": True}, scratch_only=True)
+    assert result.returncode == 110 and "scratch_only" in result.error["message"] and "read_only" in result.error["message"], result.explain()
+    result = own_box.run(":", "sh", policy=write(own_box, "read_only: false\n"), scratch_only=True)
+    assert result.returncode == 110 and "read_only" in result.error["message"], result.explain()
+    assert own_box.run(":", "sh", policy=write(own_box, "read_only: false\n"), scratch_only=True, **{"read-only=true": True}).verdict == "ok"
 
 
 def test_show(own_box):

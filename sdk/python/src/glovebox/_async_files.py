@@ -27,7 +27,7 @@ LocalPath = Union[str, "os.PathLike[str]"]
 
 def _segments(path: str) -> List[str]:
     """Parts of a path in the workspace. Whether they are good is for the server to say; but an empty one names nothing."""
-    for prefix in ("/sandbox/", "/workspace/"):
+    for prefix in ("/sandbox/", "/workspace/", "/tmp/sandbox/"):
         if path.startswith(prefix):
             path = path[len(prefix):]
     if not path.strip("/"):
