@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -160,6 +161,20 @@ static void test_keeper_is_bounded(void)
         safe_close(sockets[0]);
         want(poll(&end, 1, 20000) == 1);
         want(keeper_start_warden(&sockets[0], &pidfds[0], &err) == 0);
+}
+
+/* With fewer descriptors than it has entries for: that is not to say that all of them are used. */
+static void test_keeper_with_few_descriptors(void)
+{
+        const struct rlimit few = {200, 200};
+        int socket, pidfd;
+        gb_error err = {0};
+
+        _Static_assert(KEEPER_HIDES_MAX > 200, "poll() must fail for all entries");
+        want(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        separate();
+        want(keeper_start_hide(&socket, &pidfd, &err) == 0);
+        want(keeper_start_warden(&socket, &pidfd, &err) == 0);
 }
 
 static void test_keeper_ends_at_nonsense(void)
@@ -325,6 +340,7 @@ static void run(void (*test)(void))
         }
 IN_A_PROCESS(test_nothing_is_left)
 IN_A_PROCESS(test_keeper_is_bounded)
+IN_A_PROCESS(test_keeper_with_few_descriptors)
 IN_A_PROCESS(test_keeper_ends_at_nonsense)
 IN_A_PROCESS(test_what_the_front_is_lent)
 IN_A_PROCESS(test_what_the_front_is_not_lent)
@@ -338,6 +354,7 @@ int main(void)
                 cmocka_unit_test(test_nothing_is_left_),        cmocka_unit_test(test_keeper_is_bounded_), cmocka_unit_test(test_keeper_ends_at_nonsense_),
                 cmocka_unit_test(test_what_the_front_is_lent_), cmocka_unit_test(test_what_the_front_is_not_lent_),
                 cmocka_unit_test(test_files_of_others_),        cmocka_unit_test(test_groups_that_are_none_), cmocka_unit_test(test_mounts_of_others_),
+                cmocka_unit_test(test_keeper_with_few_descriptors_),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

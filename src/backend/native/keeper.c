@@ -60,20 +60,23 @@ struct keeper {
         struct pollfd wardens[KEEPER_WARDENS_MAX], hides[KEEPER_HIDES_MAX];
 };
 
-/* A place for one more; NULL: as many as there may be live. */
-static struct pollfd *free_place(struct pollfd *all, nfds_t n)
+/* A place for one more; -EAGAIN: as many as there may be live. One by one: poll() fails for more entries than RLIMIT_NOFILE, used or not. */
+static int free_place(struct pollfd *all, size_t n, struct pollfd **ret)
 {
         struct pollfd *place = NULL;
 
-        if (poll(all, n, 0) < 0)
-                return NULL;
-        for (nfds_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++) {
+                if (all[i].fd >= 0 && poll(&all[i], 1, 0) < 0)
+                        return -errno;
                 if (all[i].fd >= 0 && all[i].revents)
                         all[i].fd = safe_close(all[i].fd);
                 if (all[i].fd < 0)
                         place = &all[i];
         }
-        return place;
+        if (!place)
+                return -EAGAIN;
+        *ret = place;
+        return 0;
 }
 
 /* A pair of which the kernel says that the front's user made it. */
@@ -104,13 +107,13 @@ static int spawn_hide(int socket, pid_t *ret)
 static int start(struct keeper *k, uint32_t request, int *ret_socket, int *ret_pidfd)
 {
         bool is_warden = request == KEEPER_WARDEN;
-        struct pollfd *place = is_warden ? free_place(k->wardens, KEEPER_WARDENS_MAX) : free_place(k->hides, KEEPER_HIDES_MAX);
+        struct pollfd *place;
         int pair[2];
         pid_t pid;
 
-        if (!place)
-                return -EAGAIN;
-        int r = make_pair(k, pair);
+        int r = is_warden ? free_place(k->wardens, KEEPER_WARDENS_MAX, &place) : free_place(k->hides, KEEPER_HIDES_MAX, &place);
+        if (r == 0)
+                r = make_pair(k, pair);
         if (r < 0)
                 return r;
         _cleanup_close_ int ours = pair[0];
