@@ -10,6 +10,13 @@
 /* Closes fd when it is one, keeps errno, returns -1: `fd = safe_close(fd)`. */
 int safe_close(int fd);
 
+/* Closes those that are one, and leaves -1 in their places. */
+static inline void safe_close_all(int *fds, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                fds[i] = safe_close(fds[i]);
+}
+
 static inline void close_ptr(int *fd)
 {
         safe_close(*fd);

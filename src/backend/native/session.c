@@ -247,12 +247,6 @@ static int send_open(struct backend_session *s, const struct session_request *q,
         return request_send(s->channel, m, plan, err);
 }
 
-static void close_all(const int *fds, int n)
-{
-        for (int i = 0; i < n; i++)
-                safe_close(fds[i]);
-}
-
 static int take_opened(struct backend_session *s, gb_error *err)
 {
         struct warden_event event;
@@ -262,18 +256,17 @@ static int take_opened(struct backend_session *s, gb_error *err)
         if (r < 0)
                 return r;
         if (event.kind != WARDEN_OPENED || n < 1) {
-                close_all(fds, n);
+                safe_close_all(fds, (size_t)n);
                 return error_set(err, GB_E_LOST, EPROTO, "the warden answers out of turn");
         }
         s->workspace = fds[0];
         for (int i = 0; i < n - 1 - __builtin_popcount(event.cgroups) && i < OPENED_PLACES_MAX; i++)
                 s->places[i] = fds[at++];
-        int used = at;
         for (int kind = 0; kind < CGROUP_KIND_COUNT; kind++)
                 dirs[kind] = event.cgroups & (1U << kind) && at < n ? fds[at++] : -1;
+        safe_close_all(fds + at, (size_t)(n - at)); /* more than it says */
         usage_open(&s->usage, dirs, s->unified);
-        while (used < n)
-                safe_close(fds[used++]);
+        safe_close_all(dirs, CGROUP_KIND_COUNT);
         s->host_uid = event.host_uid, s->host_gid = event.host_gid;
         return 0;
 }
@@ -308,8 +301,7 @@ static void close_session(struct backend_session *s)
         drop_first(s);
         s->channel = safe_close(s->channel);
         s->workspace = safe_close(s->workspace);
-        for (int i = 0; i < OPENED_PLACES_MAX; i++)
-                s->places[i] = safe_close(s->places[i]);
+        safe_close_all(s->places, OPENED_PLACES_MAX);
         s->listener = safe_close(s->listener);
         usage_close(&s->usage);
 }
