@@ -230,9 +230,10 @@ static void check_fuse(struct host_finding *f)
                 host_found(f, HOST_OK, "/dev/fuse can be opened");
                 return;
         }
-        host_found(f, HOST_INFO, "/dev/fuse: %s", strerror(errno));
+        int e = errno;
+        host_found(f, HOST_INFO, "/dev/fuse: %s", strerror(e));
         host_means(f, "a mount with :hide is refused");
-        host_remedy(f, errno == EACCES || errno == EPERM ? "allow this user to open it (chmod 666 /dev/fuse)" : "modprobe fuse; in a container: --device /dev/fuse");
+        host_remedy(f, e == EACCES || e == EPERM ? "allow this user to open it (chmod 666 /dev/fuse)" : "modprobe fuse; in a container: --device /dev/fuse");
 }
 
 static void check_cpu(struct host_finding *f)
