@@ -191,6 +191,14 @@ def test_stdin(context):
     assert value(context, "await new Promise((r) => process.stdin.on('end', r).resume()); fs.readdirSync('/tmp').filter((f) => f.includes('stdin.' + process.pid)).length") == "0"
 
 
+def test_stdin_without_a_directory_for_it(tmp_path):
+    """$TMPDIR is no directory that can be written to: /tmp is used, as in Bash."""
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "none"):
+        with Context(COMMAND, environ={**os.environ, "TMPDIR": str(place)}, fill=True) as c:
+            assert value(c, "require('fs').readFileSync(0).toString()", stdin=b"given") == "'given'"
+
+
 def test_descriptors(context):
     """A program has the three streams, and not the channel."""
     run = context.run("require('child_process').execSync('ls /proc/self/fd', {stdio: 'inherit'})", stdin=b"x")

@@ -412,8 +412,17 @@ function openStdin(file) {
   stdin = null;
 }
 
+function isWritableDirectory(name) {
+  try {
+    fs.accessSync(name, fs.constants.W_OK | fs.constants.X_OK);
+    return fs.statSync(name).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
 // $TMPDIR as the box has set it, not as the code sets it later.
-const temporary = fs.existsSync(process.env.TMPDIR || '') ? process.env.TMPDIR : '/tmp';
+const temporary = isWritableDirectory(process.env.TMPDIR || '') ? process.env.TMPDIR : '/tmp';
 
 // The file has no name any more when the code sees it.
 function putStdin(data) {
