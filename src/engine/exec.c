@@ -231,14 +231,24 @@ void exec_drain(struct exec *x)
         }
 }
 
-/* Discards output of processes that were killed before this run. */
-static void drop_outputs(struct exec *x)
+/* Discards output of processes that were killed before this run: no more than the pipes hold now. */
+void exec_drop_outputs(struct exec *x)
 {
         const int fds[] = {x->io->out, x->io->err};
 
-        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-                while (fds[i] >= 0 && read(fds[i], x->chunk->data, OUTPUT_CHUNK_BYTES) == OUTPUT_CHUNK_BYTES)
-                        ;
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+                int held = 0;
+                if (fds[i] < 0 || ioctl(fds[i], FIONREAD, &held) < 0)
+                        continue;
+                for (size_t left = (size_t)held; left > 0;) {
+                        ssize_t n = read(fds[i], x->chunk->data, MIN(left, (size_t)OUTPUT_CHUNK_BYTES));
+                        if (n < 0 && errno == EINTR)
+                                continue;
+                        if (n <= 0)
+                                break;
+                        left -= (size_t)n;
+                }
+        }
         chunk_mark(x->chunk, OUTPUT_CHUNK_BYTES);
 }
 
@@ -593,7 +603,7 @@ int exec_run(struct exec *x, gb_error *err)
         x->maybe_full_before = atomic_exchange(&x->session->maybe_full, true);
         exec_arm_deadline(x);
         if (x->channel && x->channel->bombed)
-                drop_outputs(x);
+                exec_drop_outputs(x);
         if (!x->channel)
                 note_started(x);
         else if (x->channel->broken)

@@ -9,6 +9,11 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct box_usage seen;
 static int answer;
@@ -92,10 +97,45 @@ static void test_what_others_run_is_left_alone(void **state)
         assert_int_equal(asked, 0);
 }
 
+/* A process that survives goes on writing as fast as it is read: only what was there before is dropped. */
+static void test_dropping_output_ends(void **state)
+{
+        static char page[4096];
+        struct program_io io = {.out = -1, .err = -1};
+        _cleanup_chunk_ struct chunk chunk = {0};
+        struct exec x = {.io = &io, .chunk = &chunk};
+        int out[2], held = 0;
+
+        assert_int_equal(chunk_init(&chunk), 0);
+        assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+        io.out = out[0];
+        pid_t writer = fork();
+        assert_true(writer >= 0);
+        if (writer == 0) {
+                for (;;)
+                        if (write(out[1], page, sizeof(page)) < 0)
+                                _exit(1);
+        }
+        while (held < 16 * 4096)
+                assert_int_equal(ioctl(out[0], FIONREAD, &held), 0);
+        alarm(20); /* ends a test that never returns */
+        for (int i = 0; i < 100; i++)
+                exec_drop_outputs(&x);
+        alarm(0);
+        kill(writer, SIGKILL);
+        assert_int_equal(waitpid(writer, NULL, 0), writer);
+        exec_drop_outputs(&x);
+        assert_int_equal(ioctl(out[0], FIONREAD, &held), 0);
+        assert_int_equal(held, 0);
+        close(out[0]);
+        close(out[1]);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_bomb_is_ended), cmocka_unit_test(test_a_bomb_that_cannot_be_ended), cmocka_unit_test(test_what_others_run_is_left_alone),
+                cmocka_unit_test(test_dropping_output_ends),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
