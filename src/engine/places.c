@@ -116,15 +116,18 @@ static int open_mounts(struct places *p, const struct policy *policy, gb_error *
                 const struct policy_mount *m = &policy->mounts[i];
                 struct stat st;
                 int fd = p->mount_fds[i] = place_open(m->source, O_PATH);
-                if (fd < 0 || fstat(fd, &st) < 0)
-                        return error_set(err, GB_E_NOT_FOUND, errno, "cannot mount %s: %s%s", m->source, strerror(errno),
-                                         errno == EXDEV ? LINK_OF_ANOTHER : "");
+                int e = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
+                if (e == EACCES || e == EPERM)
+                        return error_set(err, GB_E_DENIED, e, "cannot mount %s: user %u may not look into a directory on the way to it%s: open the directory to that user "
+                                         "(chmod +x), or mount another one", m->source, (unsigned)geteuid(), is_separated() ? ", as whom the server of root runs" : "");
+                if (e != 0)
+                        return error_set(err, GB_E_NOT_FOUND, e, "cannot mount %s: %s%s", m->source, strerror(e), e == EXDEV ? LINK_OF_ANOTHER : "");
                 if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
                         return error_set(err, GB_E_USAGE, EINVAL, "cannot mount %s: only directories and regular files can be mounted",
                                          m->source);
                 if (m->hides && !S_ISDIR(st.st_mode))
                         return error_set(err, GB_E_USAGE, ENOTDIR, "cannot mount %s with \"hide\": it is not a directory; mount the directory that it is in", m->source);
-                int e = m->writable ? watch_place(p, fd, m->source, err) : m->hides ? hide_files(&p->hides[i], policy, &p->mount_fds[i], err) : 0;
+                e = m->writable ? watch_place(p, fd, m->source, err) : m->hides ? hide_files(&p->hides[i], policy, &p->mount_fds[i], err) : 0;
                 if (e < 0)
                         return e;
         }

@@ -52,6 +52,17 @@ def test_ordinary_user_cannot_use_a_directory_of_another(user_box):
     assert result.returncode == 101 and "cannot write to the workspace" in result.error["message"], result.explain()
 
 
+@needs_root
+def test_ordinary_user_cannot_mount_what_is_closed_to_it(user_box):
+    closed = user_box.directory(owner=0, mode=0o700)
+    (closed / "inside").mkdir(mode=0o755)
+    for mode in ("ro", "hide"):
+        result = user_box.run(":", "sh", mount=f"{closed}/inside:/data:{mode}")
+        assert result.returncode == 101 and result.error["code"] == "denied" and "cannot mount" in result.error["message"], result.explain()
+    result = user_box.run(":", "sh", mount="/nowhere/at/all:/data")
+    assert (result.returncode, result.error["code"]) == (113, "not_found"), result.explain()
+
+
 def test_workspace_during_and_after(box):
     directory = box.directory()
     process = box.start("open('f', 'w').write('during'); print('up', flush=True); input(); open('g', 'w').write('after')", json=False,
