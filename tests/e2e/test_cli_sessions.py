@@ -197,6 +197,13 @@ def test_files(service, session):
         assert service.call("session", "files", "get", session, path).returncode >= 100, path
 
 
+def test_paths_as_code_with_one_writable_place_sees_them(service):
+    session = service.call("session", "create", "--scratch-only").out.decode().strip()
+    assert service.call("session", "exec", session, "-l", "bash", "-c", "printf made >/tmp/sandbox/made").returncode == 0
+    assert service.call("session", "files", "get", session, "/tmp/sandbox/made").out == b"made"
+    assert service.call("session", "rm", session).returncode == 0
+
+
 def test_directories(service, session):
     here = service.box.directory()
     source = here / "source"

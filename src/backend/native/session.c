@@ -59,10 +59,8 @@ struct backend_session {
         bool is_private; /* its workspace is a file system of its own */
         int files;       /* the workspace as our own: a directory of the host, or what the warden lends; -1: nobody has asked yet */
         pthread_mutex_t files_lock;
-        uid_t host_uid;
-        gid_t host_gid;
-        uid_t uid;
-        gid_t gid;
+        uid_t uid, host_uid;
+        gid_t gid, host_gid;
         atomic_int first; /* channel of the child that was asked for ahead; -1: none, or taken */
         unsigned next_slot;
 };
