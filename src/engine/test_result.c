@@ -84,7 +84,7 @@ static void test_keys(void **state)
         assert_int_equal(json_object_size(j), ARRAY_SIZE(keys));
         assert_int_equal(json_object_size(json_object_get(j, "peaks")), 6);
         assert_int_equal(json_object_size(json_object_get(j, "limits")), 10);
-        assert_int_equal(json_object_size(json_object_get(j, "policy")), 4);
+        assert_int_equal(json_object_size(json_object_get(j, "policy")), 5);
         assert_int_equal(json_array_size(json_object_get(j, "controls")), CONTROL_COUNT);
         assert_int_equal(json_array_size(json_object_get(j, "notes")), 0);
 
