@@ -43,6 +43,10 @@
  * waiting to be read when the time was over. */
 #define LAST_READS_MAX 16
 
+/* Of each stream of a context, what was printed by processes that were killed before a run: a backend holds a window and a
+ * pipe of it. */
+#define DROPPED_BYTES_MAX (1 * MIB)
+
 enum slot { SLOT_CONTROL, SLOT_OUT, SLOT_ERR, SLOT_PROGRAM, SLOT_SESSION, SLOT_INTERRUPT, SLOT_CANCEL, SLOT_INPUT, SLOT_COUNT };
 
 static struct run_facts *facts_of(struct exec *x)
@@ -231,24 +235,21 @@ void exec_drain(struct exec *x)
         }
 }
 
-/* Discards output of processes that were killed before this run: no more than the pipes hold now. */
+/* Discards output of processes that were killed before this run, until there is no more: a backend may hold more than the pipes do. There is a bound, since a
+ * process that lives may go on writing. */
 void exec_drop_outputs(struct exec *x)
 {
         const int fds[] = {x->io->out, x->io->err};
 
-        for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-                int held = 0;
-                if (fds[i] < 0 || ioctl(fds[i], FIONREAD, &held) < 0)
-                        continue;
-                for (size_t left = (size_t)held; left > 0;) {
-                        ssize_t n = read(fds[i], x->chunk->data, MIN(left, (size_t)OUTPUT_CHUNK_BYTES));
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                for (size_t dropped = 0; fds[i] >= 0 && dropped < DROPPED_BYTES_MAX;) {
+                        ssize_t n = read(fds[i], x->chunk->data, OUTPUT_CHUNK_BYTES);
                         if (n < 0 && errno == EINTR)
                                 continue;
                         if (n <= 0)
                                 break;
-                        left -= (size_t)n;
+                        dropped += (size_t)n;
                 }
-        }
         chunk_mark(x->chunk, OUTPUT_CHUNK_BYTES);
 }
 

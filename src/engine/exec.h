@@ -74,7 +74,7 @@ void exec_done(struct exec *x);
 int exec_open_input(struct exec *x, gb_error *err);
 /* Delivers what the pipes hold now. */
 void exec_drain(struct exec *x);
-/* The same, for nobody: what processes have printed that were killed before this run. */
+/* Drops what processes have printed that were killed before this run. The pipes do not block. */
 void exec_drop_outputs(struct exec *x);
 /* Returns 0 with the verdict in the result. When ended is set the program is dead, or lost. */
 int exec_run(struct exec *x, gb_error *err);

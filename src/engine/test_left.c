@@ -108,6 +108,7 @@ static void test_dropping_output_ends(void **state)
 
         assert_int_equal(chunk_init(&chunk), 0);
         assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+        assert_int_equal(fcntl(out[0], F_SETFL, O_NONBLOCK), 0); /* the front's end only */
         io.out = out[0];
         pid_t writer = fork();
         assert_true(writer >= 0);
