@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -10,7 +11,7 @@ from compat_helpers import BINARY, BURN, BURN_MAX, READ_ONLY, ROOT, on_each_back
 from isolation import wait_until
 from promises import promise
 from glovebox.compat.policy import ContainerManager, SandboxExecutor
-from glovebox.errors import PolicyError, UnenforceableError, UsageError
+from glovebox.errors import LimitError, LostError, PolicyError, UnenforceableError, UsageError
 
 pytestmark = on_each_backend
 
@@ -101,11 +102,49 @@ def test_it_is_a_container_of_the_engine(engine_of_backend, manager):
 
 @promise("policy-2", "A container has no capabilities, no new privileges, no root user and a read-only root.")
 @pytest.mark.parametrize("key, value", [("privileged", True), ("cap_add", ["SYS_ADMIN"]), ("cap_drop", []), ("read_only", False), ("user", "root"), ("user", "0:0"),
-                                        ("security_opt", ["seccomp=unconfined"]), ("volumes", ["/:/host"]), ("devices", ["/dev/kvm"])])
+                                        ("security_opt", ["seccomp=unconfined"]), ("security_opt", ["no-new-privileges:false"]),
+                                        ("security_opt", ["no-new-privileges=false"]), ("security_opt", ["no-new-privileges-NOT"]), ("security_opt", "no-new-privileges:false"),
+                                        ("security_opt", ["no_new_privileges"]), ("security_opt", ["no-new-privileges", "apparmor=unconfined"]), ("volumes", ["/:/host"]), ("devices", ["/dev/kvm"])])
 def test_what_would_weaken_it_is_refused(manager, key, value):
     with pytest.raises(PolicyError):
         manager.create_container(runtime_configs={key: value})
     assert manager.cleanup() == 0
+
+
+@promise("policy-4", "network_mode none gives no network.")
+@pytest.mark.parametrize("configs", [
+    {"network_mode": "host", "network_disabled": True}, {"network_mode": "host", "network_disabled": 1}, {"network_mode": "whitelist", "network_disabled": True},
+    {"network_mode": "none", "network_allow": ["pypi.org"]}, {"network_disabled": True, "network_allow": ["pypi.org"]}])
+def test_contradictions_about_the_network_are_refused(manager, configs):
+    with pytest.raises(PolicyError, match="network"):
+        manager.create_container(runtime_configs=configs)
+    assert manager.cleanup() == 0
+
+
+@promise("policy-3", "create_container(image, runtime_configs) takes the keys of docker-py.")
+def test_forms_of_docker_py_that_mean_the_same(manager):
+    box = manager.create_container(runtime_configs={"cap_drop": ["all"], "security_opt": "no-new-privileges=true", "cpu_quota": "50000", "nano_cpus": 500_000_000,
+                                                    "network_mode": "none", "network_allow": [], "network_disabled": True, "tmpfs": "/tmp:size=32m"})
+    assert box.info().policy["network"] == "none" and box.info().policy["limits"]["cpu_milli"] == 500
+    nothing = dict.fromkeys(("cap_add", "cap_drop", "mem_limit", "memswap_limit", "network_mode", "network_allow", "network_disabled", "security_opt", "pids_limit",
+                             "cpu_quota", "nano_cpus", "environment", "labels", "read_only", "user", "working_dir", "tmpfs"))
+    assert manager.create_container(runtime_configs=nothing).info().policy["network"] == "none"
+    with pytest.raises(UsageError, match="image must be"):
+        manager.create_container(None)
+
+
+@pytest.mark.parametrize("error", [LostError("of the server"), KeyboardInterrupt()])
+def test_a_box_that_cannot_be_entered_is_not_left(manager, monkeypatch, error):
+    from glovebox.compat import policy
+
+    def fails(box, place):
+        seen.append(box)
+        raise error
+    seen = []
+    monkeypatch.setattr(policy, "_enter", fails)
+    with pytest.raises(type(error)):
+        manager.create_container(runtime_configs={"working_dir": "/tmp/work"})
+    assert not seen[0].is_open and seen[0].id not in {session.id for session in seen[0].client.sessions()}
 
 
 TRY = """
@@ -192,7 +231,9 @@ def test_a_limit_of_swap_in_other_units(manager):
 
 @pytest.mark.parametrize("config, said", [
     ({"mem_limit": "128m", "memswap_limit": "256m"}, "swap"), ({"memswap_limit": -1}, "swap"), ({"tmpfs": {"/usr": ""}}, "/usr"), ({"tmpfs": ["/run:size=1m"]}, "/run"),
-    ({"working_dir": "/usr/x"}, "working_dir"), ({"environment": ["HOME"]}, "HOME"), ({"cpu_period": 0}, "cpu_period"), ({"oom_kill_disable": True}, "oom_kill_disable")])
+    ({"working_dir": "/usr/x"}, "working_dir"), ({"environment": ["HOME"]}, "HOME"), ({"cpu_period": 0}, "cpu_period"), ({"environment": {"A": None}}, "A"), ({"environment": "A=1"}, "environment"), ({"cpu_quota": "abc"}, "cpu_quota"),
+    ({"cpu_quota": -1}, "cpu_quota"), ({"nano_cpus": "x"}, "nano_cpus"), ({"cpu_quota": 50_000, "nano_cpus": 10**9}, "different"), ({"labels": 5}, "labels"),
+    ({"cpu_quota": 50_000, "cpu_period": 0}, "cpu_period"), ({"tmpfs": 5}, "tmpfs"), ({"network_mode": 5}, "network_mode"), ({"oom_kill_disable": True}, "oom_kill_disable")])
 def test_keys_that_cannot_be_honoured_are_refused(manager, config, said):
     with pytest.raises(PolicyError, match=said):
         manager.create_container(runtime_configs=config)
@@ -251,7 +292,8 @@ def test_the_file_that_is_shipped():
 
 
 @promise("policy-16", "A policy file cannot weaken the security settings.")
-@pytest.mark.parametrize("line", ["cap_drop: []", "cap_drop: [NET_RAW]", "security_opt: []", "security_opt: [seccomp=unconfined]", "privileged: true"])
+@pytest.mark.parametrize("line", ["cap_drop: []", "cap_drop: [NET_RAW]", "security_opt: []", "security_opt: [seccomp=unconfined]", "privileged: true", "read_only: false",
+                                  "read_only: off", "scratch_only: false\nread_only: no"])
 def test_a_file_cannot_weaken(config, line):
     name = line.partition(":")[0]
     config.write_text("\n".join(each for each in CONFIG.splitlines() if not each.startswith(name)) + f"\n{line}\n")
@@ -307,6 +349,44 @@ def test_a_callback_that_raises_is_reported_once(config, caplog):
     assert outcome.success and outcome.output == "done\n" and len(calls) >= 2 and calls == outcome.samples
     assert isinstance(outcome.usage_error, KeyError) and [record.message for record in caplog.records if record.name == "glovebox"] == [
         "on_usage raised KeyError('of the callback'): the run goes on, and so do the samples"]
+
+
+@promise("policy-10", "A callback that raises is reported once, and monitoring continues.")
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_a_callback_that_wants_to_exit_does_not_lose_the_outcome(config, kind):
+    def fails(sample):
+        raise kind("of the callback")
+    outcome = SandboxExecutor(config).execute("import time; time.sleep(0.5); print('done')", on_usage=fails)
+    assert outcome.success and outcome.output == "done\n" and isinstance(outcome.usage_error, kind)
+
+
+def test_a_slow_callback_delays_the_result_by_one_call(config):
+    calls = []
+
+    def is_slow(sample):
+        calls.append(sample)
+        time.sleep(3)
+    began = time.monotonic()
+    outcome = SandboxExecutor(config).execute("import time; time.sleep(0.6)", on_usage=is_slow)
+    assert outcome.success and len(calls) == 1 and len(outcome.samples) == 2, (calls, outcome.samples, time.monotonic() - began)
+
+
+def test_the_longest_time_of_a_trust_level(config):
+    """The server has another maximum."""
+    config.write_text(CONFIG + "    timeout_max: 120\n  short: {timeout: 5, timeout_max: 7s}\n")
+    for timeout in (8, 7.5, "8s", "1m", "1h"):
+        with pytest.raises(LimitError, match='above timeout_max, which is 7s at trust level "short"'):
+            SandboxExecutor(config).execute("1", "short", timeout=timeout)
+    for timeout in ("abc", True, "1e9", float("nan")):
+        with pytest.raises((UsageError, LimitError), match="timeout"):
+            SandboxExecutor(config).execute("1", "short", timeout=timeout)
+    assert SandboxExecutor(config).execute("print(1)", "short", timeout="7s").success
+
+
+def test_scratch_only_of_a_file(config):
+    config.write_text(CONFIG + "scratch_only: true\n")
+    outcome = SandboxExecutor(config).execute("import os\nprint(os.getcwd())\ntry:\n    open('/tmp/x', 'w')\nexcept OSError as error:\n    print('refused')")
+    assert outcome.output == "/tmp/sandbox\nrefused\n", outcome
 
 
 FORKS = """
