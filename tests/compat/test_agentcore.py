@@ -195,7 +195,61 @@ def test_wrong_parameters_are_results(parameters, said):
 @pytest.mark.parametrize("context", [None, {"user_id": "u", "agent_id": "a"}, ExecutionContext(user_id=7, agent_id="a"), ExecutionContext(user_id="u", agent_id=None)])
 def test_a_wrong_context_is_a_result(context):
     answer = asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, context))
-    assert not answer.success and "context must be" in answer.error and answer.metadata["error_type"] == "context"
+    wrong = next((name for name in ("user_id", "agent_id") if not isinstance(getattr(context, name, ""), str)), None)
+    said = f"the context's {wrong} must be text, not" if wrong else "context must be an ExecutionContext"
+    assert not answer.success and said in answer.error and answer.metadata["error_type"] == "context"
+
+
+@promise("agentcore-13", "Wrong arguments are results, never exceptions.")
+@pytest.mark.parametrize("metadata", ["abc", [1], 5, {"a": "\ud800"}, {"a\0": "b"}])
+def test_wrong_metadata_of_a_context_are_a_result(metadata):
+    answer = asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, ExecutionContext("u", "a", metadata=metadata)))
+    assert not answer.success and "the context's" in answer.error and answer.metadata["error_type"] == "context" and "JSON" not in answer.error, answer
+
+
+@promise("agentcore-13", "Wrong arguments are results, never exceptions.")
+@pytest.mark.parametrize("arguments", [{"client": 1}, {"backend": "podman"}, {"backend": 1}, {"image": 1}, {"image": ""}, {"template": 1}])
+def test_a_wrong_configuration_is_a_result(arguments):
+    answer = asyncio.run(ExecutePythonTool(**arguments).execute({"code": "print(1)"}, WHO))
+    assert not answer.success and answer.metadata["error_type"] == "configuration" and next(iter(arguments)) in answer.error, answer
+
+
+@promise("agentcore-14", "error_type names the cause.")
+def test_a_wrong_environment_is_a_result(monkeypatch):
+    monkeypatch.setenv("GLOVEBOX_BACKEND", "bogus")
+    answer = call({"code": "print(1)"})
+    assert not answer.success and answer.metadata["error_type"] == "configuration" and "bogus" in answer.error, answer
+
+
+@promise("agentcore-14", "error_type names the cause.")
+@pytest.mark.parametrize("parameters, said", [({"code": "a = 1\nb = '\0'"}, "NUL character, in line 2"), ({"code": "'\ud800'"}, "surrogate"),
+                                              ({"code": "1", "timeout": 1e-9}, "at least 0.001"), ({"code": "1", "timeout": float("nan")}, "at least")])
+def test_what_cannot_be_sent_is_a_wrong_parameter(parameters, said):
+    answer = call(parameters)
+    assert not answer.success and said in answer.error and "JSON" not in answer.error and answer.metadata["error_type"] == "parameters", answer
+
+
+class Odd:
+    """Not a mapping, and not polite."""
+
+    def __getattr__(self, name):
+        raise ValueError("of the argument")
+
+
+@promise("agentcore-13", "Wrong arguments are results, never exceptions.")
+def test_an_argument_that_raises_is_a_result():
+    answer = asyncio.run(ExecutePythonTool().execute({"code": "print(1)"}, Odd()))
+    assert not answer.success and answer.metadata["error_type"] == "context" and "of the argument" in answer.error, answer
+
+
+def test_an_unexpected_exception_of_a_run_is_no_success(monkeypatch):
+    from glovebox.compat import agentcore
+
+    def fails(result):
+        raise RuntimeError("of the tool")
+    monkeypatch.setattr(agentcore, "_tool_result", fails)
+    answer = call({"code": "print(1)"})
+    assert not answer.success and answer.metadata["error_type"] == "internal" and "not known" in answer.error and not answer.output, answer
 
 
 def test_a_context_of_the_programs_own_class():

@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .. import AsyncClient, AsyncSandbox, Secrets
 from .._secrets import secrets_body
-from ..errors import GloveboxError
+from ..errors import GloveboxError, UsageError
 from ..results import Result
-from . import _backend, _options
+from . import _arguments, _backend, _options
 
 IMAGE = "agentcore-python-sandbox"
 TEMPLATE = "python"
-TIMEOUT_SECONDS, TIMEOUT_MAX_SECONDS = 30.0, 300.0
+TIMEOUT_SECONDS, TIMEOUT_MIN_SECONDS, TIMEOUT_MAX_SECONDS = 30.0, 0.001, 300.0
 MEMORY, DISK, CPUS = "512m", "100m", 1.0
 _PARAMETERS = ("code", "timeout")
 
@@ -58,58 +58,92 @@ class ExecutePythonTool:
 
     def __init__(self, use_docker: Optional[bool] = None, *, image: str = IMAGE, template: Optional[str] = TEMPLATE, backend: Optional[str] = None,
                  client: Optional[AsyncClient] = None, secrets: Optional[Secrets] = None) -> None:
-        if use_docker is not None and not use_docker:
+        if use_docker is not None and not _arguments.flag("use_docker", use_docker):
             raise ValueError("use_docker=False would run code on the bare host: glovebox does not. Leave it out; the native backend needs no Docker")
         self._secrets = secrets_body(secrets)
         self._use_docker, self._image, self._template, self._backend, self._client = bool(use_docker), image, template, backend, client
 
     async def execute(self, parameters: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Raises nothing: for wrong arguments and a missing backend the result says what is wrong and what to do, and metadata["error_type"] names
-        the cause: "parameters", "context", or the code of an error, such as "engine_unavailable"."""
-        wrong = _wrong(parameters)
-        if wrong:
-            return ToolResult(False, "", wrong, {"error_type": "parameters"})
-        wrong = _wrong_context(context)
-        if wrong:
-            return ToolResult(False, "", wrong, {"error_type": "context"})
+        the cause: "parameters", "context", "configuration" (arguments of the constructor, the environment), or the code of an error, such as
+        "engine_unavailable"."""
+        cause = "parameters"
         try:
-            backend = self._backend or os.environ.get("GLOVEBOX_BACKEND") or ("docker" if self._use_docker else None)
-            made_of = _backend.box(backend, self._image, self._template, self._client)
-            return await self._run(made_of, str(parameters["code"]), float(parameters.get("timeout", TIMEOUT_SECONDS)), context)
+            code, timeout = _parameters(parameters)
+            cause = "context"
+            metadata = _metadata(context)
+            cause = "configuration"
+            made_of = self._made_of()
+            cause = "internal"
+            return await self._run(made_of, code, timeout, metadata)
         except GloveboxError as raised:
             error = _backend.explained(raised, self._template)
-            return ToolResult(False, "", str(error), {"error_type": error.code, "troubleshooting": troubleshoot(error)})
+            return ToolResult(False, "", str(error), {"error_type": cause if isinstance(error, UsageError) and cause != "internal" else error.code,
+                                                      "troubleshooting": troubleshoot(error)})
+        except Exception as error:  # of an argument that has a class of its own, or a mistake of ours; never a success
+            what = "it is not known whether the code has run" if cause == "internal" else f"the {cause} cannot be used, and nothing was run"
+            return ToolResult(False, "", f"{what}: {type(error).__name__}: {error}", {"error_type": cause})
 
-    async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, context: ExecutionContext) -> ToolResult:
-        more = getattr(context, "metadata", None) or {}  # a context of the program's own class may have none
-        metadata = {**{str(name): str(text) for name, text in more.items()}, "user_id": context.user_id, "agent_id": context.agent_id}
+    def _made_of(self) -> Dict[str, Any]:
+        if self._client is not None and not isinstance(self._client, AsyncClient):
+            raise _arguments.wrong("client", self._client, "an AsyncClient")
+        if self._template is not None and not isinstance(self._template, str):
+            raise _arguments.wrong("template", self._template, "the name of a template, or None")
+        backend = self._backend or os.environ.get("GLOVEBOX_BACKEND") or ("docker" if self._use_docker else None)
+        return _backend.box(backend, self._image, self._template, self._client)
+
+    async def _run(self, made_of: Dict[str, Any], code: str, timeout: float, metadata: Dict[str, str]) -> ToolResult:
         policy = {**_options.limits(cpus=CPUS, disk=DISK, timeout=timeout), "scratch_only": True}
         async with AsyncSandbox(**made_of, memory=MEMORY, secrets=self._secrets, policy=policy, metadata=metadata, client=self._client) as box:
             return _tool_result(await box.run(code, last=True))
 
 
-def _wrong(parameters: Any) -> Optional[str]:
+def _parameters(parameters: Any) -> Tuple[str, float]:
+    """Code and timeout."""
     if not isinstance(parameters, Mapping):
-        return f"parameters must be a mapping with the key 'code', not {type(parameters).__name__}"
+        raise UsageError(f"parameters must be a mapping with the key 'code', not {type(parameters).__name__}")
     unknown = sorted(map(repr, set(parameters) - set(_PARAMETERS)))
     if unknown:
-        return f"unknown parameter {unknown[0]}; there are {', '.join(_PARAMETERS)}"
+        raise UsageError(f"unknown parameter {unknown[0]}; there are {', '.join(_PARAMETERS)}")
     code = parameters.get("code")
     if code is not None and not isinstance(code, str):
-        return f"the parameter code must be text, not {type(code).__name__}"
+        raise UsageError(f"the parameter code must be text, not {type(code).__name__}")
     if not code or not code.strip():
-        return "the parameter code is missing or empty"
+        raise UsageError("the parameter code is missing or empty")
+    _check_text("the parameter code", code)
     timeout = parameters.get("timeout", TIMEOUT_SECONDS)
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= TIMEOUT_MAX_SECONDS:
-        return f"timeout must be more than 0 and at most {TIMEOUT_MAX_SECONDS:.0f} seconds"
-    return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not TIMEOUT_MIN_SECONDS <= timeout <= TIMEOUT_MAX_SECONDS:
+        raise UsageError(f"timeout must be at least {TIMEOUT_MIN_SECONDS} and at most {TIMEOUT_MAX_SECONDS:.0f} seconds")
+    return code, float(timeout)
 
 
-def _wrong_context(context: Any) -> Optional[str]:
+def _metadata(context: Any) -> Dict[str, str]:
+    """The context as metadata of the session."""
+    more = getattr(context, "metadata", None)  # a context of the program's own class may have none
+    if more is not None and not isinstance(more, Mapping):
+        raise UsageError(f"the context's metadata must be a mapping of names to texts, not {type(more).__name__}")
+    made = {str(name): str(text) for name, text in (more or {}).items()}
     for name in ("user_id", "agent_id"):
-        if not isinstance(getattr(context, name, None), str):
-            return f"context must be an ExecutionContext with the text {name}, not {type(context).__name__}"
-    return None
+        if not hasattr(context, name):
+            raise UsageError(f"context must be an ExecutionContext with the text {name}, not {type(context).__name__}")
+        value = getattr(context, name)
+        if not isinstance(value, str):
+            raise UsageError(f"the context's {name} must be text, not {type(value).__name__}")
+        made[name] = value
+    for name, value in made.items():
+        _check_text("a name of the context's metadata", name)
+        _check_text(f"the context's {name}", value)
+    return made
+
+
+def _check_text(what: str, text: str) -> None:
+    """Whether the server can be sent it."""
+    if "\0" in text:
+        raise UsageError(f"{what} contains a NUL character, in line {text.count(chr(10), 0, text.index(chr(0))) + 1}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{what} contains half of a surrogate pair, in line {text.count(chr(10), 0, error.start) + 1}: such text has no UTF-8") from None
 
 
 def _tool_result(result: Result) -> ToolResult:
