@@ -78,17 +78,18 @@ class Manager:
         return self._box
 
 
-@pytest.mark.parametrize("shadow", [LOST, result("timeout"), result("blocked"), result("cancelled")])
+@pytest.mark.parametrize("shadow", [LOST, result("timeout"), result("blocked"), result("cancelled"), result("error", signal="SIGKILL", stdout=""),
+                                    result("error", exit_code=254, stdout="", stderr="fork: retry: Resource temporarily unavailable")])
 def test_a_question_without_an_answer_proves_no_isolation(shadow, tmp_path):
     with pytest.raises(glovebox.VerdictError):
         ironclaw.verify(Manager(Box(shadow), tmp_path))
 
 
 @pytest.mark.parametrize("shadow, held", [
-    (result("error", exit_code=1, stdout=""), True), (result("ok", exit_code=0), False),
-    (result("error", signal="SIGKILL", stdout=""), False),
+    (result("ok", stdout="Permission denied\n"), True), (result("ok", stdout="No such file or directory\n"), True),
+    (result("ok", stdout="it can be opened\n"), False), (result("ok", stdout="root:x:0:0\n"), False), (result("ok", stdout=""), False),
 ])
-def test_the_proof_needs_a_status(shadow, held, tmp_path):
+def test_the_proof_is_the_refusal_of_the_file(shadow, held, tmp_path):
     checks = {check.name: check.held for check in ironclaw.verify(Manager(Box(shadow), tmp_path))}
     assert checks["cannot read /etc/shadow"] is held
 
