@@ -16,7 +16,7 @@ from server import Server
 from glovebox import Client
 from glovebox.compat import ironclaw
 from glovebox.compat.ironclaw import DockerPython, DockerShell, SandboxManager, verify
-from glovebox.errors import NotFoundError, PolicyError, UsageError
+from glovebox.errors import LimitError, NotFoundError, PolicyError, UsageError
 
 pytestmark = on_each_backend
 
@@ -134,13 +134,61 @@ def test_it_is_used_as_a_container(manager):
 @promise("ironclaw-8", "exec_run() streams, and takes workdir and environment.")
 def test_a_stream_of_a_command(manager):
     c = manager.get_or_create_container()
-    with pytest.raises(UsageError, match="runs already"):
-        c.start()  # code is missing
+    assert c.start() is None  # as docker-py's, of a container that runs
     exit_code, output = c.exec_run(["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"], stream=True)
     seen = [(time.monotonic(), piece) for piece in output]
     assert exit_code is None and b"".join(piece for _, piece in seen) == b"1\n2\n3\n" and seen[-1][0] - seen[0][0] > 0.2, seen
     _, output = c.exec_run(["sh", "-c", "echo a; sleep 0.2; echo b >&2"], stream=True, demux=True)
     assert list(output) == [(b"a\n", None), (None, b"b\n")]
+
+
+def test_a_stream_starts_at_once(manager):
+    """Read or not."""
+    c = manager.get_or_create_container()
+    streams = [c.exec_run(["sh", "-c", f"echo a; touch /workspace/started-{i}; sleep 1; echo b"], stream=True, demux=bool(i)).output for i in range(2)]
+    assert wait_until(lambda: all((manager.workspace / f"started-{i}").exists() for i in range(2)), 20)
+    assert b"".join(streams[0]) == b"a\nb\n" and list(streams[1]) == [(b"a\n", None), (b"b\n", None)]
+    c.exec_run(["sh", "-c", "touch /workspace/detached"], stream=True, detach=True)
+    assert wait_until(lambda: (manager.workspace / "detached").exists(), 20)
+
+
+def test_variables_and_arguments_of_commands(manager):
+    c = manager.get_or_create_container()
+    show = ["sh", "-c", 'echo "${A-unset}" "${HOME-unset}"']
+    assert c.exec_run(show, environment=["A=1=2"]).output.startswith(b"1=2 ")
+    assert c.exec_run(show, environment={"A": "b", "HOME": None}).output == b"b unset\n"
+    assert c.exec_run(["echo", b"b\xc3\xa4", 5]).output == "b\u00e4 5\n".encode()
+    assert c.exec_run(b"echo 'a b'").output == b"a b\n"
+    assert c.exec_run(["A=b"]).exit_code == 127 and c.exec_run(["sh", "-c", "echo $A"], environment={"A": "c"}).output == b"c\n"
+    (manager.workspace / "-").mkdir()
+    status, output = c.exec_run("pwd", workdir="-")
+    assert status == 0 and output.endswith(b"/-\n"), output
+    assert c.exec_run(["sh", "-c", "echo ${#1}", "sh", "x" * 131071]).output == b"131071\n"
+
+
+@pytest.mark.parametrize("cmd, more, said", [
+    ("", {}, "empty"), ("  ", {}, "empty"), ([], {}, "empty"), ([""], {}, "empty"), (None, {}, "cmd must be"), (5, {}, "cmd must be"), ("echo 'x", {}, "quotation"),
+    ([None], {}, "None"), ([b"\xff"], {}, "UTF-8"), (["a\0"], {}, "NUL"), ("id", {"environment": ["A"]}, "NAME=value"), ("id", {"environment": "A=1"}, "environment"),
+    ("id", {"environment": {"A=": "1"}}, "name of a variable"), ("id", {"workdir": 5}, "workdir")])
+def test_a_wrong_command_is_told(manager, cmd, more, said):
+    with pytest.raises(UsageError, match=said):
+        manager.get_or_create_container().exec_run(cmd, **more)
+
+
+def test_an_argument_that_is_too_long(manager):
+    c = manager.get_or_create_container()
+    for cmd, environment in ((["echo", "x" * 131072], None), (["echo"], {"A": "x" * 131070})):
+        with pytest.raises(LimitError, match="131072 bytes, and Linux takes 131071"):
+            c.exec_run(cmd, environment=environment)
+
+
+def test_the_name_of_a_box_that_was_stopped(manager):
+    c = manager.get_or_create_container()
+    name = c.name
+    c.stop()
+    assert c.name == name and name.startswith("ironclaw-") and c.status == "exited"
+    with pytest.raises(UsageError, match="has been removed and cannot be started again .create a new one"):
+        c.start()
 
 
 def test_a_terminal_is_not_made(manager):
@@ -170,7 +218,7 @@ def test_a_container_that_is_stopped_and_removed(manager):
     c.remove(force=True)
     with pytest.raises(NotFoundError):
         c.reload()
-    with pytest.raises(UsageError, match="stopped is gone"):
+    with pytest.raises(UsageError, match="has been removed and cannot be started again .create a new one"):
         c.start()
     again = manager.get_or_create_container()
     assert again.id != c.id and again.status == "running"

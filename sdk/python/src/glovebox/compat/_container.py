@@ -2,19 +2,21 @@
 """A sandbox that can be used as the container object of docker-py, as far as programs for boxes do that."""
 from __future__ import annotations
 
-import shlex
 import signal
 from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .. import Output, Run, Sandbox
+from .._runs import RunStream
 from ..errors import NotFoundError, PolicyError, UsageError, verdict_error
 from ..events import VerdictEvent
 from ..results import Result
+from . import _arguments
 
 #: The exit status of a command that glovebox ended, as `glovebox run` has it. How a lost one ended is not known: it has none.
 STATUS = {"timeout": 124, "cpu": 122, "memory": 118, "pids": 119, "disk": 120, "output": 121, "syscall": 123, "blocked": 117, "cancelled": 130}
 WORKDIR = "/workspace"
 _EXEC = 'cd -- "$1" && shift && exec "$@"'
+_PLAIN = ("sh", "-c", 'exec "$@"', "sh")  # for a program whose name env would take for a variable
 
 
 class ExecResult(NamedTuple):
@@ -31,7 +33,14 @@ class Container(Sandbox):
 
     @property
     def name(self) -> str:
-        return self.info().name or self.id
+        """Its name, else its id; also after it has ended."""
+        if self.is_open:
+            try:
+                self._core._info = self.info()
+            except NotFoundError:
+                pass
+        known = self._core._info
+        return known.name if known is not None and known.name else self.id
 
     @property
     def short_id(self) -> str:
@@ -56,13 +65,13 @@ class Container(Sandbox):
         from . import _backend
         _backend.end(self)
 
-    def start(self, code: Any = None, **options: Any) -> Run:
-        """start() of a Sandbox, which starts code. A container's start(), without code, is an error when the box has ended: it is gone."""
+    def start(self, code: Any = None, **options: Any) -> Optional[Run]:  # type: ignore[override]
+        """start() of a Sandbox, which starts code. A container's start(), without code, does nothing while the box runs, and is an error when it has ended."""
         if code is not None:
             return super().start(code, **options)
         if self.status != "running":
-            raise UsageError("a box that was stopped is gone and cannot be started", hint="make a new one; files of a directory of the host are still there")
-        raise UsageError("start() needs code: the box runs already", hint="start(code) runs code and does not wait")
+            raise UsageError("a stopped box has been removed and cannot be started again", hint="create a new one; files in a host directory are kept")
+        return None
 
     def kill(self, signal: Any = None) -> None:
         self.stop()
@@ -75,15 +84,18 @@ class Container(Sandbox):
                  user: str = "", detach: bool = False, stream: bool = False, socket: bool = False,
                  environment: Union[None, Mapping[str, str], Sequence[str]] = None, workdir: Optional[str] = None, demux: bool = False) -> ExecResult:
         """Runs a command in the box and returns (exit_code, output), as docker-py does: bytes, of both streams in their order, or with demux=True a tuple of
-        both. stream=True: an iterator of pieces in the place of output. The guard does not look at commands, only at code that is run in a language."""
+        both. stream=True: an iterator of pieces in the place of output; the command starts at once, read or not. The guard does not look at commands, only at
+        code that is run in a language."""
         _refuse(privileged, user, socket or stdin)
-        args = [workdir or self.working_dir, "env", "--", *_variables(environment), *(shlex.split(cmd) if isinstance(cmd, str) else map(str, cmd))]
+        args = [_place(workdir or self.working_dir), *_command(cmd, environment)]
         if detach:
             Sandbox.start(self, _EXEC, language="sh", context="fresh", args=args)
             return ExecResult(None, b"")
         wanted = {name for name, is_wanted in (("stdout", stdout), ("stderr", stderr)) if is_wanted}
         ending: List[Result] = []
-        pieces = self._pieces(args, wanted, ending)
+        events = Sandbox.stream(self, _EXEC, language="sh", context="fresh", args=args)
+        events.__enter__()  # it begins here, and not with the first piece that is read
+        pieces = _pieces(events, wanted, ending)
         if stream:
             return ExecResult(None, (_demuxed(piece) for piece in pieces) if demux else (data for _, data in pieces))
         seen = list(pieces)
@@ -91,16 +103,19 @@ class Container(Sandbox):
             return ExecResult(exit_status(ending[0]), tuple(b"".join(data for name, data in seen if name == one) or None for one in ("stdout", "stderr")))
         return ExecResult(exit_status(ending[0]), b"".join(data for _, data in seen))
 
-    def _pieces(self, args: Sequence[str], wanted: "set[str]", ending: List[Result]) -> Iterator[Tuple[str, bytes]]:
-        """What is printed, as it comes. The result is put into ending."""
-        with Sandbox.stream(self, _EXEC, language="sh", context="fresh", args=args) as events:
-            for event in events:
-                if isinstance(event, Output) and event.stream in wanted:
-                    yield event.stream, event.data
-                if isinstance(event, VerdictEvent):
-                    ending.append(event.result)
-                    if event.verdict.kind not in ("ok", "error") and "stderr" in wanted:
-                        yield "stderr", event.verdict.message.encode() + b"\n"
+
+def _pieces(events: RunStream, wanted: "set[str]", ending: List[Result]) -> Iterator[Tuple[str, bytes]]:
+    """What is printed, as it comes. The result is put into ending."""
+    try:
+        for event in events:
+            if isinstance(event, Output) and event.stream in wanted:
+                yield event.stream, event.data
+            if isinstance(event, VerdictEvent):
+                ending.append(event.result)
+                if event.verdict.kind not in ("ok", "error") and "stderr" in wanted:
+                    yield "stderr", event.verdict.message.encode() + b"\n"
+    finally:
+        events.close()
 
 
 def exit_status(result: Result) -> int:
@@ -120,10 +135,19 @@ def _demuxed(piece: Tuple[str, bytes]) -> Tuple[Optional[bytes], Optional[bytes]
     return (data, None) if name == "stdout" else (None, data)
 
 
-def _variables(environment: Union[None, Mapping[str, str], Sequence[str]]) -> List[str]:
-    if isinstance(environment, Mapping):
-        return [f"{name}={text}" for name, text in environment.items()]
-    return [str(each) for each in environment or ()]
+def _place(workdir: Any) -> str:
+    """A directory as `cd --` takes it: "-" would be the one before."""
+    if not isinstance(workdir, str) or "\0" in workdir:
+        raise _arguments.wrong("workdir", workdir, "the path of a directory in the box")
+    return workdir if workdir.startswith("/") else f"./{workdir}"
+
+
+def _command(cmd: Any, environment: Any) -> List[str]:
+    """A command with its variables, as a command of env."""
+    words, variables = _arguments.command(cmd), _arguments.variables("environment", environment)
+    made = ["env", *(word for name, text in variables if text is None for word in ("-u", name)), "--",
+            *(f"{name}={text}" for name, text in variables if text is not None), *(_PLAIN if "=" in words[0] else ()), *words]
+    return _arguments.check_lengths(made)
 
 
 def _refuse(privileged: bool, user: str, socket: bool) -> None:

@@ -22,7 +22,7 @@ from .._secrets import secrets_body
 from ..errors import ConflictError, GloveboxError, NotFoundError
 from ..events import ExceptionEvent, VerdictEvent
 from ..network import Rule
-from . import _backend, _options
+from . import _arguments, _backend, _options
 from ._container import Container
 
 IMAGE = "ironclaw-sandbox:latest"
@@ -48,7 +48,7 @@ class SandboxManager:
                  on_pull: Optional[Callable[[str], Any]] = None) -> None:
         self.image, self._backend, self._client = image, backend, client
         self._memory, self._timeout, self._network, self._template, self._disk = memory, timeout, network, template, disk
-        self._workspace, self._secrets, self._allow = workspace, secrets_body(secrets), allow
+        self._workspace, self._secrets, self._allow = _arguments.path("workspace", workspace), secrets_body(secrets), allow
         self._on_pull = on_pull or _show
         self._lock = threading.Lock()
         self._box: Optional[Container] = None
@@ -58,7 +58,7 @@ class SandboxManager:
         """The one that DockerPython and DockerShell share; $IRONCLAW_WORKSPACE names its directory."""
         with cls._default_lock:
             if cls._default is None:
-                cls._default = cls(os.environ.get("IRONCLAW_WORKSPACE", WORKSPACE))
+                cls._default = cls(os.environ.get("IRONCLAW_WORKSPACE") or WORKSPACE)
             return cls._default
 
     @property
@@ -72,7 +72,9 @@ class SandboxManager:
         """The box that an earlier process has left with a server that goes on."""
         for session in client.sessions():
             if session.name == name:
-                return Container.attach(session.id, client=client)
+                box = Container.attach(session.id, client=client)
+                box._core._info = session
+                return box
         return None
 
     def _lives(self, box: Container) -> bool:
