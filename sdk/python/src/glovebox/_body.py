@@ -65,6 +65,8 @@ def policy_body(policy: Optional[Mapping[str, Any]], trust: Optional[str], memor
 def code_text(code: Data) -> str:
     if isinstance(code, str):
         return code
+    if not isinstance(code, (bytes, bytearray, memoryview)):
+        raise UsageError(f"code must be text or bytes, not {type(code).__name__}", details={"field": "code"})
     try:
         return bytes(code).decode()
     except UnicodeDecodeError:

@@ -18,7 +18,8 @@ from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, Union
 from .. import AsyncClient, Client, Sandbox
 from .._address import runtime_socket, somebody_listens
 from .._drive import drive
-from ..errors import DeniedError, GloveboxError, LimitError, NotFoundError, UnavailableError
+from ..errors import DeniedError, GloveboxError, LimitError, NotFoundError, UnavailableError, UsageError
+from . import _arguments
 
 BACKENDS = ("native", "docker")
 DEFAULT_SOCKET = "/var/run/docker.sock"
@@ -39,6 +40,8 @@ Box = TypeVar("Box", bound=Sandbox)
 class BackendError(GloveboxError, RuntimeError):
     """The backend that was asked for cannot be used here. It is a RuntimeError as well, as programs for containers expect it."""
 
+    code = "configuration"
+
 
 class DockerNotAvailable(BackendError):
     """No Docker Engine answers."""
@@ -56,11 +59,15 @@ class ImageNotFound(BackendError):
 
 
 class WorkspaceDenied(DeniedError, PermissionError):
-    """The server may not use the directory: it runs as another user. It is a PermissionError as well, with an errno."""
+    """The server may not use the directory: it runs as another user. It is a PermissionError as well, with errno and filename (None: not known)."""
 
-    def __init__(self, message: str, **more: Any) -> None:
+    def __init__(self, message: str, *, place: Optional[str] = None, **more: Any) -> None:
         super().__init__(message, **more)
-        self.errno, self.strerror = errno.EACCES, os.strerror(errno.EACCES)
+        self.errno, self.strerror, self.filename = errno.EACCES, os.strerror(errno.EACCES), place
+
+
+#: How the server words it (src/engine/places.c). Other refusals may have the word in them, as part of a name.
+_WORKSPACE = re.compile(r"cannot (?:open|write to|give a box) the workspace (?P<place>/.*?): (?:root started this server|user \d+ has no permission)", re.S)
 
 
 def choose(backend: Optional[str]) -> str:
@@ -82,6 +89,8 @@ def require(backend: Optional[str], image: Optional[str], template: Optional[str
 def box(backend: Optional[str], image: str, template: Optional[str], client: AnyClient = None, pull_progress: Optional[Progress] = None) -> Dict[str, Any]:
     """What a sandbox is made of, as its arguments. The native backend has templates, an engine images; what these tools call an image is one of an engine.
     pull_progress: an image that the engine of this host does not have is pulled, and this is called with lines about it; None: it is an error."""
+    if not isinstance(image, str) or not image:
+        raise _arguments.wrong("image", image, "the name of an image")
     if pull_progress is not None and choose(backend) == "docker" and _is_private(client) and not _is_own(image):
         pull_missing(image, pull_progress)
     if require(backend, image, template, client) == "docker":
@@ -126,8 +135,14 @@ def explained(error: GloveboxError, template: Optional[str] = None) -> GloveboxE
     found = re.match("image not found: ([^ ]+)", error.message) if isinstance(error, NotFoundError) else None
     if found:
         return _image_not_found(found.group(1), template)
-    if isinstance(error, DeniedError) and "workspace" in error.message:
-        return WorkspaceDenied(error.message, details=error.details, status=error.status)
+    if isinstance(error, DeniedError):
+        denied = _WORKSPACE.match(error.message)
+        if denied or error.details.get("field") == "workspace":
+            return WorkspaceDenied(error.message, hint=error.hint, details=error.details, status=error.status, place=denied["place"] if denied else None)
+    if isinstance(error, LimitError) and error.details.get("field") == "policy.timeout" and "above timeout_max" in error.message:
+        most = re.search(r"timeout_max, which is ([^ ;]+)", error.message)
+        return LimitError(f"timeout is above the maximum of the server, which is {most[1] if most else 'its timeout_max'}", details=error.details, status=error.status,
+                          hint="ask for less, or start a server whose policy file has a larger timeout_max (glovebox serve --policy FILE) and name it in GLOVEBOX_SERVER")
     if isinstance(error, UnavailableError) and error.retry_after is None and re.search(r"\bengine\b|\bDocker\b|\bPodman\b", error.message):
         return DockerNotAvailable(error.message, status=error.status)
     return error
@@ -225,12 +240,18 @@ def check_engine(image: Optional[str], template: Optional[str] = None) -> None:
         raise DockerNotAvailable(f"the Docker Engine at {path} is not well: it answers {status}", hint="docker info says more")
     if image is None:
         return
-    status, _ = _ask(path, "GET", f"/images/{urllib.parse.quote(image, safe='/:@')}/json")
+    status, answer = _ask(path, "GET", f"/images/{urllib.parse.quote(image, safe='/:@')}/json")
     if status == 404:
         raise _image_not_found(image, template)
+    if status == 400:
+        raise UsageError(f"{image!r} is not the name of an image{_reason(answer)}", hint="such as python:3.12-slim", details={"field": "image"})
     if status != 200:
         raise DockerNotAvailable(f"the Docker Engine at {path} does not say whether it has the image {image}: "
                                  f"it answers {status}", hint="docker info says more")
+
+
+def _reason(answer: Any) -> str:
+    return f": {answer['message']}" if isinstance(answer, dict) and answer.get("message") else ""
 
 
 def pull_missing(image: str, progress: Progress) -> None:

@@ -32,12 +32,20 @@ def size(value: Any) -> Any:
     return int(found.group(1)) << 10 * " kmgt".index(found.group(2).lower() or " ") if found else value
 
 
-class NotWritable(UsageError, PermissionError):
-    """A directory for files cannot be made, or cannot be written to. It is a PermissionError as well, with errno and filename."""
+class _NotUsable(UsageError, PermissionError):
+    """It is a PermissionError as well, with errno and filename."""
 
     def __init__(self, message: str, *, place: pathlib.Path, number: int = errno.EACCES, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.errno, self.strerror, self.filename = number, os.strerror(number), str(place)
+
+
+class NotWritable(_NotUsable):
+    """A directory for files cannot be made, or cannot be written to."""
+
+
+class NotReadable(_NotUsable):
+    """A directory cannot be read."""
 
 
 def directory(path: Union[str, "os.PathLike[str]"], in_container: bool = False, mode: int = 0o700) -> pathlib.Path:

@@ -16,10 +16,10 @@ import signal
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import Client, Sandbox
-from ..errors import verdict_error
+from ..errors import UsageError, verdict_error
 from ..network import Rule
 from ..results import Result
-from . import _backend, _env_files, _options, _screen
+from . import _arguments, _backend, _env_files, _options, _screen
 from ._container import STATUS
 
 TIMEOUT_SECONDS = 30.0
@@ -50,18 +50,20 @@ def execute_python(code: str, *, stdin: Union[None, str, bytes] = None, timeout:
     secrets: texts that must neither come in nor go out, or {"NAME": text}, which the code gets as variables; those of the project's .env are known without being named, and not in the
     sandbox. blocked_imports: packages in the place of those that drive browsers. image: of the engine, where that is Docker.
     """
+    code = _arguments.code(code)  # type: ignore[assignment]
     made_of = _backend.box(backend, image, template, client)
-    place = pathlib.Path(project).expanduser().resolve() if project is not None else None
+    place = pathlib.Path(_arguments.path("project", project)).expanduser().resolve() if project is not None else None
     known, given = _secrets(secrets, place)
-    refused = _screen.refusal("the code", code, known) or _screen.refusal("standard input", _text(stdin), known)
+    refused = _screen.refusal("the code", _text(code), known) or _screen.refusal("standard input", _text(stdin), known)
     if refused:
         return {"stdout": "", "stderr": refused + "\n", "returncode": REFUSED_STATUS}
-    plain = {name: value for name, value in (env or {}).items() if not _is_known(value, known)}
-    given.update({name: value for name, value in (env or {}).items() if name not in plain})
+    variables = _environment(env)
+    plain = {name: value for name, value in variables.items() if not _is_known(value, known)}
+    given.update({name: value for name, value in variables.items() if name not in plain})
     policy = _options.limits(network=network, allow=allow)
     policy["guard_rules"] = RULES
     if blocked_imports is not None:
-        policy["guard_imports"] = list(blocked_imports)
+        policy["guard_imports"] = _arguments.texts("blocked_imports", blocked_imports)
     if place is not None:
         policy["mounts"] = [f"{place}:{PROJECT}:hide"]
     with _backend.opened(Sandbox(**made_of, memory=memory, timeout=timeout, env=plain or None, secrets=given or None, policy=policy, client=client), template) as box:
@@ -73,7 +75,16 @@ def _secrets(secrets: Union[Sequence[str], Mapping[str, str]], place: Optional[p
     known = _env_files.values(place) if place else []
     if isinstance(secrets, Mapping):
         return known, dict(secrets)
-    return [("known", value) for value in secrets] + known, {}
+    return [("known", value) for value in _arguments.texts("secrets", secrets)] + known, {}
+
+
+def _environment(env: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    if env is not None and not isinstance(env, Mapping):
+        raise _arguments.wrong("env", env, "a mapping of names to texts")
+    for name, value in (env or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise UsageError(f"env must be a mapping of names to texts, and contains {_arguments.shown(value if isinstance(name, str) else name)}", details={"field": "env"})
+    return dict(env or {})
 
 
 def _is_known(value: str, known: Sequence[_screen.Known]) -> bool:
@@ -82,7 +93,7 @@ def _is_known(value: str, known: Sequence[_screen.Known]) -> bool:
 
 
 def _text(data: Union[None, str, bytes]) -> str:
-    return data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data or ""
+    return data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data if isinstance(data, str) else ""
 
 
 def _signal(name: Optional[str]) -> Optional[int]:

@@ -18,7 +18,7 @@ from .. import Client, Sandbox, Secrets
 from ..errors import NotFoundError, UsageError
 from ..network import Rule
 from ..results import Result
-from . import _backend, _options
+from . import _arguments, _backend, _options
 
 SWITCH = "DOLPHIN_USE_DOCKER_SANDBOX"
 BASE = "/tmp/sandboxes"
@@ -42,20 +42,25 @@ class DockerSandboxExecutor:
                  disk: str = _options.DISK) -> None:
         self.session_id = _options.check_name("the session id", session_id)
         self.image_name = image_name
-        if cpu_quota <= 0:
+        if isinstance(cpu_quota, bool) or not isinstance(cpu_quota, (int, float)):
+            raise _arguments.wrong("cpu_quota", cpu_quota, "a number of microseconds")
+        if not cpu_quota > 0:
             raise UsageError(f"cpu_quota is {cpu_quota}", hint=f"{_options.CPU_PERIOD} is one processor")
+        has_network = _arguments.flag("enable_network", enable_network)
+        base = pathlib.Path(_arguments.path("sandbox_base_dir", sandbox_base_dir))
         made_of = _backend.box(backend, image_name, template, client)
-        self.host_dir = _options.directory(pathlib.Path(sandbox_base_dir), mode=0o755) / self.session_id
+        self.host_dir = _options.directory(base, mode=0o755) / self.session_id
         if self.host_dir.is_symlink():
             raise UsageError(f"{self.host_dir} is a link", hint="remove it, or take another session id")
         _options.directory(self.host_dir, in_container=made_of["backend"] == "docker")
         self._template = template
-        policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, disk=disk, network="host" if enable_network and allow is None else "none", allow=allow)
+        policy = _options.limits(cpus=cpu_quota / _options.CPU_PERIOD, tmp=TMP_SIZE, disk=disk, network="host" if has_network and allow is None else "none", allow=allow)
         self._box = Sandbox(**made_of, **_backend.KEPT, memory=memory_limit, timeout=timeout, secrets=secrets, policy=policy, workspace=str(self.host_dir), name=_PREFIX + self.session_id,
                             metadata={"made-by": "dolphin", "image": image_name}, client=client)
 
     def run(self, code: str) -> Result:
         """As execute_code(), with everything that is known about the run."""
+        code = _arguments.code(code)  # type: ignore[assignment]
         return _backend.opened(self._box, self._template).run(code)
 
     def execute_code(self, code: str) -> str:
@@ -110,24 +115,26 @@ def executor_for(session_id: str, **options: Any) -> Optional[DockerSandboxExecu
 def cleanup_session(session_id: str, sandbox_base_dir: str = BASE, *, remove_files: bool = False, client: Optional[Client] = None) -> bool:
     """Ends the box of a session, whoever opened it. Whether there was one."""
     name, found = _PREFIX + _options.check_name("the session id", session_id), False
+    base = pathlib.Path(_arguments.path("sandbox_base_dir", sandbox_base_dir))
     client = client or Client()
     for session in list(client.sessions()):
         if session.name == name:
             found = _delete(client, session.id) or found
     if remove_files:
-        _remove(pathlib.Path(sandbox_base_dir) / session_id)
+        _remove(base / session_id)
     return found
 
 
 def cleanup_all(sandbox_base_dir: str = BASE, *, remove_files: bool = False, client: Optional[Client] = None) -> int:
     """Ends the boxes of all sessions; how many. With remove_files the directories of those sessions go, and no others."""
+    base = pathlib.Path(_arguments.path("sandbox_base_dir", sandbox_base_dir))
     client = client or Client()
     ours: List[Any] = [session for session in client.sessions() if (session.name or "").startswith(_PREFIX)]
     ended = 0
     for session in ours:
         ended += _delete(client, session.id)
         if remove_files:
-            _remove(pathlib.Path(sandbox_base_dir) / _options.check_name("the session id", session.name[len(_PREFIX):]))
+            _remove(base / _options.check_name("the session id", session.name[len(_PREFIX):]))
     return ended
 
 
