@@ -15,6 +15,7 @@ from isolation import wait_until
 from promises import promise
 from glovebox import Client
 from glovebox.compat.agentcore import IMAGE, ExecutePythonTool, ExecutionContext, troubleshoot
+from glovebox.errors import UsageError
 
 pytestmark = on_each_backend
 
@@ -273,6 +274,8 @@ def test_a_failure_is_a_result():
 def test_the_bare_host_is_refused():
     with pytest.raises(ValueError, match="bare host"):
         ExecutePythonTool(use_docker=False)
+    with pytest.raises(UsageError, match="use_docker must be True or False, not 'no'"):
+        ExecutePythonTool(use_docker="no")
 
 
 def test_calls_share_nothing_and_run_at_the_same_time():

@@ -206,6 +206,15 @@ def test_an_image_that_is_not_there(call, engine, tmp_path):
     assert not (tmp_path / "base").exists() and not (tmp_path / "workspace").exists()
 
 
+@pytest.mark.parametrize("which", ["docker", "podman"])
+@pytest.mark.parametrize("call", [call_annie, call_ironclaw])
+@pytest.mark.parametrize("name", ["Bad Image!", "a//b:c:d"])
+def test_what_is_no_name_of_an_image(name, call, which, request, tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", request.getfixturevalue(which).host)
+    with pytest.raises(UsageError, match="is not the name of an image"):
+        call(tmp_path, name)
+
+
 @pytest.fixture
 def registry(tmp_path):
     """A registry on this machine: its address."""

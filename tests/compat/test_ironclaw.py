@@ -152,6 +152,11 @@ def test_a_stream_starts_at_once(manager):
     assert wait_until(lambda: (manager.workspace / "detached").exists(), 20)
 
 
+def test_a_stream_that_is_not_read_goes_on(manager):
+    manager.get_or_create_container().exec_run(["sh", "-c", "sleep 1; touch /workspace/went-on"], stream=True)
+    assert wait_until(lambda: (manager.workspace / "went-on").exists(), 20)
+
+
 def test_variables_and_arguments_of_commands(manager):
     c = manager.get_or_create_container()
     show = ["sh", "-c", 'echo "${A-unset}" "${HOME-unset}"']

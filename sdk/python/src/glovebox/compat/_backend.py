@@ -32,6 +32,8 @@ PREPARED_LABEL = "org.glovebox.runner"
 OWN = ("glovebox-python", "glovebox-python-data", "dolphin-python-sandbox", "ironclaw-sandbox", "agentcore-python-sandbox")
 PULL_SECONDS = 120.0  # without a sign of life
 KEPT: Dict[str, Any] = {"idle_timeout": "24h", "max_lifetime": "168h"}  # of a box that waits for its program: as long as a server allows by default
+#: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST], or an id. What else is wrong with one the engine says, each in another way.
+_IMAGE = re.compile(r"(?:\[[0-9a-fA-F:.]+\](?::\d+)?/|[\w.-]+:\d+/)?[\w.-]+(?:/[\w.-]+)*(?::[\w.-]+)?(?:@[\w.+-]+:[0-9a-fA-F]+)?\Z", re.A)
 Progress = Callable[[str], Any]
 AnyClient = Union[None, Client, AsyncClient]
 Box = TypeVar("Box", bound=Sandbox)
@@ -91,6 +93,8 @@ def box(backend: Optional[str], image: str, template: Optional[str], client: Any
     pull_progress: an image that the engine of this host does not have is pulled, and this is called with lines about it; None: it is an error."""
     if not isinstance(image, str) or not image:
         raise _arguments.wrong("image", image, "the name of an image")
+    if choose(backend) == "docker" and not _IMAGE.match(image):
+        raise _no_name(image)
     if pull_progress is not None and choose(backend) == "docker" and _is_private(client) and not _is_own(image):
         pull_missing(image, pull_progress)
     if require(backend, image, template, client) == "docker":
@@ -244,14 +248,15 @@ def check_engine(image: Optional[str], template: Optional[str] = None) -> None:
     if status == 404:
         raise _image_not_found(image, template)
     if status == 400:
-        raise UsageError(f"{image!r} is not the name of an image{_reason(answer)}", hint="such as python:3.12-slim", details={"field": "image"})
+        raise _no_name(image, f": {answer['message']}" if isinstance(answer, dict) and answer.get("message") else "")
     if status != 200:
         raise DockerNotAvailable(f"the Docker Engine at {path} does not say whether it has the image {image}: "
                                  f"it answers {status}", hint="docker info says more")
 
 
-def _reason(answer: Any) -> str:
-    return f": {answer['message']}" if isinstance(answer, dict) and answer.get("message") else ""
+def _no_name(image: str, why: str = "") -> UsageError:
+    return UsageError(f"{image!r} is not the name of an image{why}", hint="names are such as python:3.12-slim or registry.example.com:5000/team/image",
+                      details={"field": "image"})
 
 
 def pull_missing(image: str, progress: Progress) -> None:
