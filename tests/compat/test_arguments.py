@@ -94,7 +94,8 @@ class dolphin_error:
         self.executor.cleanup()
 
 
-@pytest.mark.parametrize("value, seconds", [(1, 1.0), (0.5, 0.5), ("30", 30.0), ("1.5s", 1.5), ("500ms", 0.5), ("2m", 120.0), ("2min", 120.0), ("1h", 3600.0)])
+@pytest.mark.parametrize("value, seconds", [(1, 1.0), (0.5, 0.5), ("30", 30.0), ("1.5s", 1.5), ("500ms", 0.5), ("2m", 120.0), ("2min", 120.0), ("1h", 3600.0),
+                                            (10**400, 1e18), (float("inf"), float("inf"))])
 def test_times(value, seconds):
     assert _arguments.seconds("timeout", value) == seconds
 

@@ -232,7 +232,7 @@ def test_a_limit_of_swap_in_other_units(manager):
 @pytest.mark.parametrize("config, said", [
     ({"mem_limit": "128m", "memswap_limit": "256m"}, "swap"), ({"memswap_limit": -1}, "swap"), ({"tmpfs": {"/usr": ""}}, "/usr"), ({"tmpfs": ["/run:size=1m"]}, "/run"),
     ({"working_dir": "/usr/x"}, "working_dir"), ({"environment": ["HOME"]}, "HOME"), ({"cpu_period": 0}, "cpu_period"), ({"environment": {"A": None}}, "A"), ({"environment": "A=1"}, "environment"), ({"cpu_quota": "abc"}, "cpu_quota"),
-    ({"cpu_quota": -1}, "cpu_quota"), ({"nano_cpus": "x"}, "nano_cpus"), ({"cpu_quota": 50_000, "nano_cpus": 10**9}, "different"), ({"labels": 5}, "labels"),
+    ({"cpu_quota": -1}, "cpu_quota"), ({"nano_cpus": "x"}, "nano_cpus"), ({"nano_cpus": 10**400}, "nano_cpus"), ({"cpu_quota": 50_000, "nano_cpus": 10**9}, "different"), ({"labels": 5}, "labels"),
     ({"cpu_quota": 50_000, "cpu_period": 0}, "cpu_period"), ({"tmpfs": 5}, "tmpfs"), ({"network_mode": 5}, "network_mode"), ({"oom_kill_disable": True}, "oom_kill_disable")])
 def test_keys_that_cannot_be_honoured_are_refused(manager, config, said):
     with pytest.raises(PolicyError, match=said):

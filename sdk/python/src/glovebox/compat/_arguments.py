@@ -15,6 +15,7 @@ from ..errors import LimitError, UsageError
 #: Of Linux (MAX_ARG_STRLEN) without the byte that ends it: one argument, or one variable with its name.
 ARGUMENT_BYTES_MAX = 131071
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(|s|ms|m|min|h)\Z", re.A)
+_SECONDS_MAX = 10**18  # beyond any time there is, and still a float
 _UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -68,7 +69,7 @@ def texts(name: str, value: Any) -> List[str]:
 def seconds(name: str, value: Any) -> float:
     """A time as the server reads it: a number of seconds, or text with a unit."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
+        return float(max(-_SECONDS_MAX, min(value, _SECONDS_MAX))) if isinstance(value, int) else value
     found = _DURATION.match(value) if isinstance(value, str) else None
     if not found:
         raise wrong(name, value, "a time, such as 30, \"30s\" or \"2m\"")

@@ -196,7 +196,7 @@ def _number(key: str, value: Any) -> Optional[float]:
         return None
     try:
         number = float(value) if not isinstance(value, bool) else None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or not math.isfinite(number):
         raise PolicyError(f"{key} must be a number, not {_arguments.shown(value)}")
