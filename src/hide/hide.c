@@ -18,22 +18,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define ANSWER_MSEC 10000
-#define END_MSEC 2000
-
-static int find_name(int directory, char name[static NAME_MAX + 1], gb_error *err)
-{
-        char link[32], path[HOST_PATH_MAX];
-
-        snprintf(link, sizeof(link), "/proc/self/fd/%d", directory);
-        ssize_t n = readlink(link, path, sizeof(path) - 1);
-        if (n < 0)
-                return error_set(err, GB_E_INTERNAL, errno, "cannot find the name of a mounted directory: %s", strerror(errno));
-        path[n] = '\0';
-        const char *slash = strrchr(path, '/');
-        snprintf(name, NAME_MAX + 1, "%.*s", NAME_MAX, slash ? slash + 1 : path);
-        return 0;
-}
+#define ANSWER_USEC 10000000ULL
+#define END_USEC 2000000ULL
 
 static int fill(struct hide_order *o, enum hide_kind kind, int directory, const char *names, gb_error *err)
 {
@@ -45,17 +31,30 @@ static int fill(struct hide_order *o, enum hide_kind kind, int directory, const 
                 return error_set(err, GB_E_INTERNAL, errno, "cannot look at a mounted directory: %s", strerror(errno));
         *o = (struct hide_order){.kind = kind, .owner_uid = st.st_uid, .owner_gid = st.st_gid};
         strcpy(o->names, names);
-        return find_name(directory, o->name, err);
+        return 0;
+}
+
+/* 1: something has come. 0: nothing did in this time. A signal handler of our caller does not end it. */
+static int wait_for(int fd, uint64_t usec)
+{
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        uint64_t end = monotonic_usec() + usec, now;
+        int r;
+
+        while ((r = poll(&wait, 1, (int)(usec / 1000))) < 0 && errno == EINTR) {
+                now = monotonic_usec();
+                usec = now < end ? end - now : 0;
+        }
+        return r;
 }
 
 /* What comes back: with a descriptor, with a path, or with what is wrong. */
 static int receive(struct hide *h, int *ret, gb_error *err)
 {
-        struct pollfd wait = {.fd = h->socket, .events = POLLIN};
         int fds[BOX_FDS_MAX], n_fds = 0;
         struct hide_answer answer;
 
-        ssize_t n = poll(&wait, 1, ANSWER_MSEC) == 1 ? message_receive(h->socket, 0, &answer, sizeof(answer), fds, &n_fds) : -ETIMEDOUT;
+        ssize_t n = wait_for(h->socket, ANSWER_USEC) == 1 ? message_receive(h->socket, 0, &answer, sizeof(answer), fds, &n_fds) : -ETIMEDOUT;
         if (n == (ssize_t)sizeof(answer) && n_fds == 1 && answer.error.code == GB_E_NONE) {
                 *ret = fds[0];
                 return 0;
@@ -72,11 +71,11 @@ int hide_spawn(struct helper *h, int socket, gb_error *err)
         _cleanup_free_ char *runtime = NULL;
 
         *h = (struct helper)HELPER_NONE;
-        int r = path_runtime("", &runtime);
+        /* Where engines find mounts: only root can attach one, and nobody else needs the directory. */
+        int r = privilege_is_host_root() ? path_runtime("", &runtime) : 0;
         if (r < 0)
                 return error_set(err, GB_E_INTERNAL, -r, "cannot find a directory for mounts: %s", strerror(-r));
-        /* Where engines find mounts: only root can attach one. */
-        const char *words[] = {privilege_is_host_root() ? runtime : NULL, NULL};
+        const char *words[] = {runtime, NULL};
         return helper_start(h, "glovebox-hide", words, socket, err);
 }
 
@@ -116,11 +115,11 @@ int hide_open(struct hide *h, enum hide_kind kind, hide_start_function *start, i
 /* It takes its mount off. */
 static void wait_for_end(struct hide *h)
 {
-        struct pollfd end = {.fd = h->pidfd, .events = POLLIN};
+        uint64_t end = monotonic_usec() + END_USEC;
 
         if (h->pidfd >= 0)
-                (void)poll(&end, 1, END_MSEC);
-        for (int waited = 0; h->helper.pid > 0 && waited < END_MSEC; waited++) {
+                (void)wait_for(h->pidfd, END_USEC);
+        while (h->helper.pid > 0 && monotonic_usec() < end) {
                 if (waitpid(h->helper.pid, NULL, WNOHANG) != 0)
                         h->helper.pid = 0;
                 else

@@ -14,6 +14,7 @@
  * unless the front is root. */
 #include "base/fd.h"
 #include "base/message.h"
+#include "base/quote.h"
 #include "hide/hide.h"
 #include "hide/serve.h"
 #include "hide/wire.h"
@@ -41,6 +42,8 @@
 #define SOCKET_FD STDIN_FILENO
 #define NOBODY 65534
 #define VIEWS "views"
+#define HIDE_FILES_MAX 65536            /* that the box has open */
+#define HIDE_MEMORY_BYTES_MAX (256 * MIB) /* libfuse has about 200 bytes for each name that the kernel knows */
 #define MOUNT_DIR "m"
 
 static struct hide_order order;
@@ -84,17 +87,26 @@ static int make_mount(int *ret_device)
         return mount;
 }
 
+/* The box may hold many files open, and each is one of ours. Our memory is not in the box's control group, so it has a
+ * limit of its own; beyond it, requests fail. */
+static void lower_limits(void)
+{
+        struct rlimit files, memory = {HIDE_MEMORY_BYTES_MAX, HIDE_MEMORY_BYTES_MAX};
+
+        if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+                files.rlim_cur = files.rlim_max = MIN(files.rlim_max, (rlim_t)HIDE_FILES_MAX);
+                (void)setrlimit(RLIMIT_NOFILE, &files);
+        }
+        if (!GLOVEBOX_SANITIZED && setrlimit(RLIMIT_DATA, &memory) < 0)
+                fail(GB_E_UNENFORCEABLE, errno, "a limit of its memory", "");
+}
+
 /* Leaves nothing useful to an attacker who takes over this process. */
 static void seal(int directory)
 {
         int abi = landlock_abi(), r = 0;
-        struct rlimit files;
 
-        /* The box may hold many files open: of each we have one. */
-        if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-                files.rlim_cur = files.rlim_max;
-                (void)setrlimit(RLIMIT_NOFILE, &files);
-        }
+        lower_limits();
         if (is_root && uid != 0)
                 r = privilege_become(uid, gid ? gid : NOBODY, NULL, 0);
         else
@@ -108,21 +120,38 @@ static void seal(int directory)
         (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* Sends the mount to the front and closes it; -1: the parent has attached it and answers. */
-static _noreturn_ void serve(int directory, int device, int mount)
+/* The path of the directory is judged as the names below it are: a mount of .aws would show the credentials in it. The
+ * kernel's path counts, not the one that the front used. */
+static void judge_place(struct hide_tree *tree)
 {
-        struct hide_tree tree = {
-                .root = directory, .name = order.name, .owner = uid, .group = gid, .is_below = order.kind == HIDE_ATTACHED,
-        };
+        char path[HOST_PATH_MAX], link[32];
 
-        seal(directory);
-        int r = hide_names_parse(&tree.names, order.names, strnlen(order.names, sizeof(order.names)));
+        int r = hide_names_parse(&tree->names, order.names, strnlen(order.names, sizeof(order.names)));
         if (r < 0)
                 fail(GB_E_INTERNAL, -r, "the names of credential files", "");
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", tree->root);
+        ssize_t n = readlink(link, path, sizeof(path) - 1);
+        if (n < 0)
+                fail(GB_E_INTERNAL, errno, "the path of the directory", "");
+        path[n] = '\0';
+        if (hide_walk_path(&tree->names, &tree->start, path) != HIDE_ALWAYS)
+                return;
+        answer.error.code = GB_E_USAGE;
+        answer.error.errnum = EINVAL;
+        snprintf(answer.error.message, sizeof(answer.error.message), "cannot mount %s with \"hide\": its part %s is itself a name of credentials, so all of it is hidden; mount it "
+                 "without \"hide\" if the code may read everything in it, or mount another directory", quote(path).text, quote(tree->start.parent).text);
+        message_send(SOCKET_FD, &answer, sizeof(answer), NULL, 0);
+        _exit(1);
+}
+
+/* Sends the mount to the front and closes it; -1: the parent has attached it and answers. */
+static _noreturn_ void serve(struct hide_tree *tree, int device, int mount)
+{
+        seal(tree->root);
         if (mount >= 0 && message_send(SOCKET_FD, &answer, sizeof(answer), &mount, 1) < 0)
                 _exit(1);
         safe_close(mount);
-        _exit(hide_serve(&tree, device, SOCKET_FD) < 0 ? 1 : 0);
+        _exit(hide_serve(tree, device, SOCKET_FD) < 0 ? 1 : 0);
 }
 
 /* ---- attached ---- */
@@ -202,7 +231,7 @@ static int attach(int views, int mount, char *name)
         return own;
 }
 
-static void serve_attached(int mount, int directory, int device)
+static void serve_attached(struct hide_tree *tree, int mount, int device)
 {
         char name[NAME_MAX + 1];
         _cleanup_close_ int views = open_views();
@@ -211,11 +240,15 @@ static void serve_attached(int mount, int directory, int device)
         safe_close(mount);
         pid_t pid = fork();
         if (pid == 0) {
-                safe_close(own); /* the lock is its parent's */
-                serve(directory, device, -1);
+                /* The lock is its parent's, and so are directories of root. */
+                safe_close(own);
+                safe_close(views);
+                if (chdir("/") < 0)
+                        _exit(1);
+                serve(tree, device, -1);
         }
         safe_close(device);
-        safe_close(directory);
+        tree->root = safe_close(tree->root);
         /* The front may lack permission for the path, so it gets a descriptor. If the child failed, it has already
          * sent the error. */
         _cleanup_close_ int shown = pid > 0 ? open(answer.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
@@ -256,16 +289,17 @@ int main(int argc, char **argv)
                 fprintf(stderr, "glovebox-hide: started by glovebox, not by hand\n");
                 return 2;
         }
-        order.name[sizeof(order.name) - 1] = '\0';
         signal(SIGPIPE, SIG_IGN);
         umask(077);
         if (order.kind == HIDE_ATTACHED && !(is_root && runtime_path))
                 fail(GB_E_UNENFORCEABLE, EPERM, "a mount for an engine", "");
+        struct hide_tree tree = {.root = fds[0], .owner = uid, .group = gid, .is_below = order.kind == HIDE_ATTACHED};
+        judge_place(&tree);
         if (!is_root)
                 enter_namespaces();
         int mount = make_mount(&device);
         if (order.kind != HIDE_ATTACHED)
-                serve(fds[0], device, mount);
-        serve_attached(mount, fds[0], device);
+                serve(&tree, device, mount);
+        serve_attached(&tree, mount, device);
         return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/macro.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,6 +19,7 @@ enum hide_verdict {
 
 struct hide_pattern {
         const char *text; /* in lower case, as fnmatch() has it; with a slash: the last two parts of a path */
+        size_t size;
         size_t fixed;     /* bytes before its first wildcard */
         bool has_slash, is_literal, is_end; /* is_end: "*" and then no wildcard */
 };
@@ -33,10 +35,23 @@ struct hide_names {
 int hide_names_parse(struct hide_names *n, const char *text, size_t size);
 void hide_names_done(struct hide_names *n);
 
-/* The last part of a path, in the directory that is called parent ("" where nothing is known). */
+/* The last part of a path, in the directory that is called parent ("" where nothing is known). A copy that an editor or a tool makes of a file (.env~, .id_rsa.swp,
+ * .netrc.bak) is judged as the file is. */
 enum hide_verdict hide_names_judge(const struct hide_names *n, const char *parent, const char *name);
 
-/* Whether the content of a file is a private key. is_pem: something without an armour is taken for one. */
-bool hide_is_key(const void *bytes, size_t size, bool is_pem);
+/* Takes from name, in place, what makes it the name of a copy. *ret_inner: the name, or the same without a dot before it where that is not known (vim's). False: it is
+ * not the name of a copy. */
+bool hide_names_strip(char *name, char **ret_inner);
+
+/* Where a path has come to. Names below refs and logs of a .git directory are those of branches. */
+struct hide_walk {
+        char parent[NAME_MAX + 1];
+        enum { HIDE_GIT_NONE, HIDE_GIT_TOP, HIDE_GIT_INNER, HIDE_GIT_REFS } git;
+};
+
+enum hide_verdict hide_walk_judge(const struct hide_names *n, const struct hide_walk *w, const char *name);
+void hide_walk_enter(struct hide_walk *w, const char *name);
+/* Goes along a path, and ends at a part that is hidden: the verdict is of that one, or of the last. */
+enum hide_verdict hide_walk_path(const struct hide_names *n, struct hide_walk *w, const char *path);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file system: each request names a path below the root. It is judged part by part, then walked from the root's descriptor by the kernel, which neither follows
- * a link nor leaves the root; links are followed by the kernel in the box, to what the box has. Only
- * open files and content verdicts are kept between requests, so what the host changes is seen at once.
+ * The file system: each request names a path below the root (tree.h). Links are followed by the kernel in the box, to
+ * what the box has. Only open files and content verdicts are kept between requests, so what the host changes is seen at
+ * once.
  *
- * Mustn't: open a file before it was judged, or show a byte of a file that is judged by its content before all of it was read. */
+ * Whoever waits for an answer cannot be killed, and the box has no limit for our memory: a request takes HIDE_REQUEST_USEC and a little, and what may be open is
+ * bounded. */
 #include "hide/serve.h"
 
 #include "base/fd.h"
@@ -18,7 +19,6 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <fuse_lowlevel.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -29,129 +29,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define KEY_FILE_BYTES_MAX (1 * MIB) /* a file with a name of keys that is larger is hidden */
-/* Of such files that the box has open: their content is in our memory, which no limit of the box counts. */
+/* Of files that were judged by their content and are open: it is in our memory. */
 #define KEY_FILES_OPEN_BYTES_MAX (32 * MIB)
-#define JUDGED_MAX 1024
+#define KEY_FILE_OVERHEAD_BYTES 64 /* what the allocator and libfuse need for one, about */
+#define HIDE_DIRECTORIES_MAX 1024  /* open at a time; libfuse has a buffer for each */
+#define HIDE_REQUEST_USEC 50000ULL /* then a list of a directory is handed over as far as it goes */
 /* How long the kernel may cache attributes and names. Files are judged again at each open, so this reveals nothing
  * hidden. */
 #define FRESH_SECONDS 0.05
 
+#define WAITER_STACK_BYTES (256 * KIB)
+
 static const struct hide_tree *tree;
-
-/* ---- what is hidden ---- */
-
-/* A file of which the content was judged, as it was then. */
-static struct judged {
-        dev_t dev;
-        ino_t ino;
-        off_t size;
-        struct timespec modified, changed;
-        bool is_key;
-} judged[JUDGED_MAX];
-static size_t n_judged;
-
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-        return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-static const struct judged *find_judged(const struct stat *st)
-{
-        for (size_t i = 0; i < MIN(n_judged, (size_t)JUDGED_MAX); i++)
-                if (judged[i].ino == st->st_ino && judged[i].dev == st->st_dev && judged[i].size == st->st_size && same_time(&judged[i].modified, &st->st_mtim) &&
-                    same_time(&judged[i].changed, &st->st_ctim))
-                        return &judged[i];
-        return NULL;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-        size_t n = strlen(text), m = strlen(end);
-
-        return n >= m && strcasecmp(text + n - m, end) == 0;
-}
-
-/* Reads a file with a name of keys. -ENOENT: it is hidden. */
-static int read_judged(int fd, const char *path, char **ret, size_t *ret_size)
-{
-        struct stat st;
-
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > (off_t)KEY_FILE_BYTES_MAX || fd_read_all(fd, KEY_FILE_BYTES_MAX, ret, ret_size) < 0)
-                return -ENOENT;
-        bool is_key = hide_is_key(*ret, *ret_size, ends_with(path, ".pem"));
-        judged[n_judged++ % JUDGED_MAX] = (struct judged){st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim, is_key};
-        return is_key ? -ENOENT : 0;
-}
-
-static int open_below(const char *path, uint64_t flags)
-{
-        struct open_how how = {
-                .flags = flags | O_CLOEXEC | O_NOFOLLOW, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-        };
-        int fd = (int)syscall(SYS_openat2, tree->root, path[1] ? path + 1 : ".", &how, sizeof(how));
-
-        return fd < 0 ? -errno : fd;
-}
-
-/* The strictest verdict of all components. */
-static enum hide_verdict judge(const char *path)
-{
-        char parent[NAME_MAX + 1], name[NAME_MAX + 1];
-        enum hide_verdict verdict = HIDE_NOTHING;
-
-        snprintf(parent, sizeof(parent), "%s", tree->name);
-        while (*path) {
-                path += strspn(path, "/");
-                size_t size = strcspn(path, "/");
-                if (size == 0)
-                        break;
-                if (size > NAME_MAX)
-                        return HIDE_ALWAYS;
-                memcpy(name, path, size);
-                name[size] = '\0';
-                path += size;
-                verdict = hide_names_judge(&tree->names, parent, name);
-                /* Directories have no content to judge. */
-                if (verdict == HIDE_ALWAYS)
-                        return HIDE_ALWAYS;
-                memcpy(parent, name, size + 1);
-        }
-        return verdict;
-}
-
-/* Whether the content hides the file at path. fd may be O_PATH. */
-static bool holds_key(int fd, const char *path)
-{
-        _cleanup_free_ char *content = NULL;
-        struct stat st;
-        size_t size;
-
-        if (fstat(fd, &st) < 0)
-                return true;
-        if (!S_ISREG(st.st_mode))
-                return false;
-        const struct judged *known = find_judged(&st);
-        if (known)
-                return known->is_key;
-        _cleanup_close_ int file = open_below(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-        return file < 0 || read_judged(file, path, &content, &size) < 0;
-}
-
-/* Opens what is not hidden, as O_PATH. */
-static int find(const char *path)
-{
-        enum hide_verdict verdict = judge(path);
-
-        if (verdict == HIDE_ALWAYS)
-                return -ENOENT;
-        int fd = open_below(path, O_PATH);
-        if (fd >= 0 && verdict == HIDE_IF_KEY && holds_key(fd, path)) {
-                safe_close(fd);
-                return -ENOENT;
-        }
-        return fd;
-}
 
 /* Path below the tree's root. NULL: the root above it. *ret is -ENOENT if there is no such entry. */
 static const char *below(const char *path, int *ret)
@@ -167,8 +56,6 @@ static const char *below(const char *path, int *ret)
         return path[n] ? path + n : "/";
 }
 
-/* ---- requests ---- */
-
 /* An open file. A file judged by content is served from the judged copy. */
 struct opened {
         int fd; /* -1: content */
@@ -179,12 +66,17 @@ struct opened {
 
 static size_t content_bytes; /* of all of them */
 
+static size_t bytes_of(const struct opened *o)
+{
+        return o->content ? o->size + 1 + sizeof(*o) + KEY_FILE_OVERHEAD_BYTES : 0;
+}
+
 static void opened_free(struct opened *o)
 {
         if (!o)
                 return;
         safe_close(o->fd);
-        content_bytes -= o->content ? o->size : 0;
+        content_bytes -= bytes_of(o);
         free(o->content);
         free(o);
 }
@@ -223,7 +115,7 @@ static int hide_getattr(const char *path, struct stat *st, struct fuse_file_info
                 return getattr_opened((const struct opened *)(uintptr_t)info->fh, st);
         if (r < 0)
                 return r;
-        _cleanup_close_ int fd = find(rest ? rest : "/");
+        _cleanup_close_ int fd = tree_find(tree, rest ? rest : "/");
         if (fd < 0)
                 return fd;
         if (fstat(fd, st) < 0)
@@ -243,7 +135,7 @@ static int hide_readlink(const char *path, char *buf, size_t size)
 
         if (r < 0 || !rest)
                 return r < 0 ? r : -EINVAL;
-        _cleanup_close_ int fd = find(rest);
+        _cleanup_close_ int fd = tree_find(tree, rest);
         if (fd < 0)
                 return fd;
         ssize_t n = readlinkat(fd, "", buf, size - 1);
@@ -262,20 +154,20 @@ static int hide_open_file(const char *path, struct fuse_file_info *info)
                 return r < 0 ? r : -EISDIR;
         if ((info->flags & O_ACCMODE) != O_RDONLY)
                 return -EROFS;
-        enum hide_verdict verdict = judge(rest);
+        enum hide_verdict verdict = tree_judge(tree, rest, NULL);
         if (verdict == HIDE_ALWAYS)
                 return -ENOENT;
         _cleanup_(opened_free_ptr) struct opened *o = calloc(1, sizeof(*o));
         if (!o)
                 return -ENOMEM;
-        o->fd = open_below(rest, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        o->fd = tree_open(tree, rest, O_RDONLY | O_NONBLOCK | O_NOCTTY);
         if (o->fd < 0)
                 return o->fd;
         if (fstat(o->fd, &o->status) < 0 || !S_ISREG(o->status.st_mode))
                 return -EACCES; /* the kernel opens everything else by itself */
         if (verdict == HIDE_IF_KEY) {
-                r = read_judged(o->fd, rest, &o->content, &o->size);
-                content_bytes += o->content ? o->size : 0;
+                r = tree_read(o->fd, rest, &o->content, &o->size);
+                content_bytes += bytes_of(o);
                 if (r < 0)
                         return r;
                 if (content_bytes > KEY_FILES_OPEN_BYTES_MAX)
@@ -308,9 +200,23 @@ static int hide_release(const char *path, struct fuse_file_info *info)
 
 /* An open directory. */
 struct listed {
-        DIR *dir;
-        char name[NAME_MAX + 1]; /* the last part of its path */
+        int fd;
+        off_t position;        /* of fd */
+        struct hide_walk walk; /* to it */
 };
+
+static size_t n_listed;
+
+/* What was read of a directory and not yet handed over: of one for all, since each request goes on where the last one of its directory ended. */
+static struct {
+        const struct listed *of; /* NULL: of none */
+        off_t offset;            /* of the entry at used */
+        size_t used, size;
+        union {
+                struct dirent64 aligned;
+                char bytes[32 * KIB];
+        };
+} ahead;
 
 static int hide_opendir(const char *path, struct fuse_file_info *info)
 {
@@ -319,22 +225,48 @@ static int hide_opendir(const char *path, struct fuse_file_info *info)
 
         if (r < 0 || !rest)
                 return r;
-        if (judge(rest) == HIDE_ALWAYS)
-                return -ENOENT;
-        _cleanup_close_ int fd = open_below(rest, O_RDONLY | O_DIRECTORY);
-        if (fd < 0)
-                return fd;
+        if (n_listed >= HIDE_DIRECTORIES_MAX)
+                return -ENFILE;
         _cleanup_free_ struct listed *l = calloc(1, sizeof(*l));
         if (!l)
                 return -ENOMEM;
-        const char *slash = strrchr(rest, '/');
-        snprintf(l->name, sizeof(l->name), "%.*s", NAME_MAX, slash && slash[1] ? slash + 1 : tree->name);
-        l->dir = fdopendir(fd);
-        if (!l->dir)
-                return -ENOMEM;
-        (void)TAKE_FD(fd);
+        if (tree_judge(tree, rest, &l->walk) == HIDE_ALWAYS)
+                return -ENOENT;
+        l->fd = tree_open(tree, rest, O_RDONLY | O_DIRECTORY);
+        if (l->fd < 0)
+                return l->fd;
+        n_listed++;
         info->fh = (uint64_t)(uintptr_t)TAKE_PTR(l);
         return 0;
+}
+
+/* The entry at this offset. NULL with *ret: 0 at the end, or a negative errno. */
+static const struct dirent64 *entry_at(struct listed *l, off_t offset, int *ret)
+{
+        if (ahead.of != l || ahead.offset != offset || offset == 0 || ahead.used >= ahead.size) {
+                ahead.of = NULL;
+                if (l->position != offset || offset == 0)
+                        l->position = lseek(l->fd, offset, SEEK_SET);
+                long n = l->position < 0 ? -1 : syscall(SYS_getdents64, l->fd, ahead.bytes, sizeof(ahead.bytes));
+                *ret = n < 0 ? -errno : 0;
+                if (n <= 0)
+                        return NULL;
+                ahead.of = l;
+                ahead.offset = offset;
+                ahead.used = 0;
+                ahead.size = (size_t)n;
+        }
+        const struct dirent64 *d = (const struct dirent64 *)(const void *)(ahead.bytes + ahead.used);
+        /* Where the descriptor is: behind the last entry that was read. */
+        if (ahead.used + d->d_reclen >= ahead.size)
+                l->position = d->d_off;
+        return d;
+}
+
+static void take_entry(const struct dirent64 *d)
+{
+        ahead.used += d->d_reclen;
+        ahead.offset = d->d_off;
 }
 
 /* Whether an entry of the directory at path is shown. */
@@ -344,50 +276,65 @@ static bool is_shown(const struct listed *l, const char *path, const char *name)
 
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
                 return true;
-        enum hide_verdict verdict = hide_names_judge(&tree->names, l->name, name);
-        if (verdict != HIDE_IF_KEY)
-                return verdict == HIDE_NOTHING;
-        if (asprintf(&whole, "%s/%s", strcmp(path, "/") == 0 ? "" : path, name) < 0) {
+        enum hide_verdict verdict = hide_walk_judge(&tree->names, &l->walk, name);
+        if (verdict == HIDE_IF_KEY && asprintf(&whole, "%s/%s", strcmp(path, "/") == 0 ? "" : path, name) < 0) {
                 whole = NULL;
                 return false;
         }
-        _cleanup_close_ int fd = find(whole);
-        return fd >= 0;
+        return tree_shows(tree, whole, verdict);
+}
+
+static int list(struct listed *l, const char *path, void *buf, fuse_fill_dir_t fill, off_t offset)
+{
+        uint64_t until_usec = monotonic_usec() + HIDE_REQUEST_USEC;
+        bool is_empty = true;
+        int r = 0;
+
+        for (const struct dirent64 *d; (d = entry_at(l, offset, &r));) {
+                struct stat st = {.st_ino = d->d_ino, .st_mode = (mode_t)DTTOIF(d->d_type)};
+                if (is_shown(l, path, d->d_name)) {
+                        if (fill(buf, d->d_name, &st, d->d_off, 0))
+                                return 0; /* full: the next request goes on behind the last that fitted */
+                        is_empty = false;
+                }
+                offset = d->d_off;
+                take_entry(d);
+                if (monotonic_usec() < until_usec)
+                        continue;
+                /* An answer without an entry would be the end. Once more "." is what programs pass over. */
+                if (is_empty)
+                        fill(buf, ".", NULL, offset, 0);
+                return 0;
+        }
+        return r;
 }
 
 static int hide_readdir(const char *path, void *buf, fuse_fill_dir_t fill, off_t offset, struct fuse_file_info *info, enum fuse_readdir_flags flags)
 {
-        const struct listed *l = (const struct listed *)(uintptr_t)info->fh;
         int r;
         const char *rest = below(path, &r);
 
         if (r < 0)
                 return r;
-        if (!rest) {
-                fill(buf, ".", NULL, 0, 0);
-                fill(buf, "..", NULL, 0, 0);
-                fill(buf, HIDE_ROOT, NULL, 0, 0);
-                return 0;
-        }
-        if (offset != telldir(l->dir))
-                seekdir(l->dir, offset);
-        errno = 0;
-        for (const struct dirent *d; (d = readdir(l->dir));) {
-                struct stat st = {.st_ino = d->d_ino, .st_mode = (mode_t)DTTOIF(d->d_type)};
-                if (is_shown(l, rest, d->d_name) && fill(buf, d->d_name, &st, telldir(l->dir), 0))
-                        return 0; /* full: the next request goes on behind the last that fitted */
-                errno = 0;
-        }
-        return -errno;
+        if (rest)
+                return list((struct listed *)(uintptr_t)info->fh, rest, buf, fill, offset);
+        fill(buf, ".", NULL, 0, 0);
+        fill(buf, "..", NULL, 0, 0);
+        fill(buf, HIDE_ROOT, NULL, 0, 0);
+        return 0;
 }
 
 static int hide_releasedir(const char *path, struct fuse_file_info *info)
 {
         struct listed *l = (struct listed *)(uintptr_t)info->fh;
 
-        if (l)
-                closedir(l->dir);
+        if (!l)
+                return 0;
+        if (ahead.of == l)
+                ahead.of = NULL;
+        safe_close(l->fd);
         free(l);
+        n_listed--;
         return 0;
 }
 
@@ -422,6 +369,18 @@ static void *wait_for_end(void *data)
         _exit(0);
 }
 
+static int start_waiting(int *socket)
+{
+        pthread_attr_t attributes;
+        pthread_t thread;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, WAITER_STACK_BYTES);
+        int r = pthread_create(&thread, &attributes, wait_for_end, socket);
+        pthread_attr_destroy(&attributes);
+        return -r;
+}
+
 static int answer_all(struct fuse_session *session)
 {
         struct fuse_buf buf = {.mem = NULL};
@@ -442,7 +401,6 @@ static int answer_all(struct fuse_session *session)
 int hide_serve(const struct hide_tree *t, int device, int socket)
 {
         char program[] = "glovebox-hide", *argv[] = {program, NULL}, place[32];
-        pthread_t thread;
         struct fuse_args args = FUSE_ARGS_INIT(1, argv);
 
         tree = t;
@@ -450,7 +408,7 @@ int hide_serve(const struct hide_tree *t, int device, int socket)
         struct fuse *fuse = fuse_new(&args, &operations, sizeof(operations), NULL);
         if (!fuse)
                 return -ENOMEM;
-        int r = pthread_create(&thread, NULL, wait_for_end, &socket) != 0 || fuse_mount(fuse, place) < 0 ? -EIO : answer_all(fuse_get_session(fuse));
+        int r = start_waiting(&socket) < 0 || fuse_mount(fuse, place) < 0 ? -EIO : answer_all(fuse_get_session(fuse));
         fuse_destroy(fuse);
         return r;
 }

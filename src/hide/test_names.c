@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is hidden by its name, and what by its content. */
+ * What is hidden by its name. */
 #include "hide/names.h"
 
 #include <errno.h>
@@ -76,22 +76,69 @@ static void test_lists_that_are_none(void **state)
         assert_int_equal(hide_names_parse(&n, "ha\0b", 4), -EINVAL);
 }
 
-static void test_keys(void **state)
+/* A copy that an editor or a tool has made is judged as the file is. */
+static void test_copies(void **state)
 {
-        static const char certificate[] = "-----BEGIN CERTIFICATE-----\nMII\n", key[] = "x\n-----BEGIN EC PRIVATE KEY-----\nMII\n";
+        static const char all[] = "h.env\nhid_rsa\nh.netrc\nh.claude/.credentials.json\nk*.key\nk*.pem\n";
+        static const struct {
+                const char *parent, *name;
+                enum hide_verdict verdict;
+        } rows[] = {
+                {"", ".env~", HIDE_ALWAYS}, {"", "..env.swp", HIDE_ALWAYS}, {"", ".env.swp", HIDE_ALWAYS}, {"", ".id_rsa.swo", HIDE_ALWAYS}, {"", "#.env#", HIDE_ALWAYS},
+                {"", ".#.netrc", HIDE_ALWAYS}, {"", ".netrc.bak", HIDE_ALWAYS}, {"", ".NETRC.BAK", HIDE_ALWAYS}, {"", "id_rsa.old", HIDE_ALWAYS}, {"", "id_rsa.orig~", HIDE_ALWAYS},
+                {".claude", ".credentials.json.tmp", HIDE_ALWAYS}, {".claude", ".credentials.json.tmp.41.1a2b", HIDE_ALWAYS}, {"x", ".credentials.json.tmp", HIDE_NOTHING},
+                {"", "server.key~", HIDE_IF_KEY}, {"", ".server.key.swp", HIDE_IF_KEY}, {"", "ca.pem.backup", HIDE_IF_KEY}, {"", "main.py~", HIDE_NOTHING},
+                {"", ".main.py.swp", HIDE_NOTHING}, {"", "~", HIDE_NOTHING}, {"", "##", HIDE_NOTHING}, {"", ".#", HIDE_NOTHING}, {"", ".bak", HIDE_NOTHING}, {"", ".swp", HIDE_NOTHING},
+                {"", ".tmp.env", HIDE_NOTHING}, {"", "x.tmp.y", HIDE_NOTHING}, {"", "id_rsa.swp", HIDE_NOTHING}, {"", "id_rsa.bak.old.tmp", HIDE_NOTHING},
+        };
 
-        assert_false(hide_is_key(certificate, sizeof(certificate), true));
-        assert_true(hide_is_key(key, sizeof(key), false));
-        assert_true(hide_is_key("\x30\x82", 2, true)); /* perhaps one without its armour */
-        assert_false(hide_is_key("\x30\x82", 2, false));
-        assert_true(hide_is_key("", 0, true));
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                if (judge(all, rows[i].parent, rows[i].name) != rows[i].verdict)
+                        fail_msg("%s/%s", rows[i].parent, rows[i].name);
+}
+
+/* A pattern does not show what is hidden by its name in full. */
+static void test_which_of_two_counts(void **state)
+{
+        static const char all[] = "hsecrets.*\nh.mongorc.js\ns*.js\nhx.js\nsx.js\n";
+
+        assert_int_equal(judge(all, "", "secrets.js"), HIDE_NOTHING);
+        assert_int_equal(judge(all, "", "secrets.json"), HIDE_ALWAYS);
+        assert_int_equal(judge(all, "", ".mongorc.js"), HIDE_ALWAYS);
+        assert_int_equal(judge(all, "", "x.js"), HIDE_NOTHING);
+}
+
+static void test_paths(void **state)
+{
+        static const char all[] = "h*.env\nh.aws\nhgh/hosts.yml\nk*.pem\n";
+        static const struct {
+                const char *path;
+                enum hide_verdict verdict;
+        } rows[] = {
+                {"/", HIDE_NOTHING}, {"", HIDE_NOTHING}, {"/a/b", HIDE_NOTHING}, {"/.aws/x/y", HIDE_ALWAYS}, {"/a/gh/hosts.yml", HIDE_ALWAYS}, {"a//gh//hosts.yml", HIDE_ALWAYS},
+                {"/a/x.pem", HIDE_IF_KEY}, {"/x.pem/a", HIDE_NOTHING},
+                /* Branches. */
+                {"/p/.git/refs/heads/prod.env", HIDE_NOTHING}, {"/p/.git/logs/refs/heads/a/prod.env", HIDE_NOTHING}, {"/.git/modules/a/refs/heads/prod.env", HIDE_NOTHING},
+                {"/.git/worktrees/a/logs/prod.env", HIDE_NOTHING}, {"/.git/prod.env", HIDE_ALWAYS}, {"/.git/hooks/refs/prod.env", HIDE_ALWAYS}, {"/refs/prod.env", HIDE_ALWAYS},
+                {"/x.git/refs/prod.env", HIDE_ALWAYS},
+        };
+        struct hide_names n;
+
+        assert_int_equal(hide_names_parse(&n, all, strlen(all)), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                struct hide_walk walk = {0};
+                if (hide_walk_path(&n, &walk, rows[i].path) != rows[i].verdict)
+                        fail_msg("%s", rows[i].path);
+        }
+        hide_names_done(&n);
 }
 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kinds_of_patterns), cmocka_unit_test(test_what_is_shown_all_the_same), cmocka_unit_test(test_names_that_cannot_be_judged),
-                cmocka_unit_test(test_lists_that_are_none), cmocka_unit_test(test_keys),
+                cmocka_unit_test(test_lists_that_are_none), cmocka_unit_test(test_copies), cmocka_unit_test(test_which_of_two_counts),
+                cmocka_unit_test(test_paths),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "glovebox/error.h"
 
-#include <limits.h>
 #include <stdint.h>
 
 #define HIDE_NAMES_BYTES_MAX (16 * KIB)
@@ -19,7 +18,6 @@
 struct hide_order {
         uint32_t kind;    /* enum hide_kind */
         uint32_t owner_uid, owner_gid; /* of the directory; counts only from root */
-        char name[NAME_MAX + 1];       /* the last part of the directory's path */
         char names[HIDE_NAMES_BYTES_MAX];
 };
 
