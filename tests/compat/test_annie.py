@@ -160,12 +160,23 @@ CREDENTIALS = """
 .env .env.local .env.production prod.env .envrc .claude/.credentials.json .claude.json credentials.json .config/gh/hosts.yml
 .cargo/credentials.toml .cargo/credentials .codex/auth.json .vault-token .my.cnf .s3cfg .htpasswd kubeconfig release.jks putty.ppk .ssh/config .aws/credentials
 .azure/accessTokens.json .kube/config .docker/config.json .dockercfg .gnupg/secring.gpg .netrc .pgpass .git-credentials .npmrc .pypirc id_rsa deploy/id_ed25519
-server.key server.p12 server.pfx passwords.kdbx client_secret_1.json secrets.py id_rsabackup service-account.json application_default_credentials.json secrets.yaml terraform.tfstate
+server.key server.p12 server.pfx passwords.kdbx client_secret_1.json id_rsabackup service-account.json application_default_credentials.json secrets.yaml terraform.tfstate
 prod.tfvars .m2/settings.xml .composer/auth.json .config/git/credentials .config/pip/pip.conf .cache/huggingface/token .kaggle/kaggle.json .bash_history
 .password-store/a.gpg .local/share/keyrings/login.keyring .mozilla/logins.json
+.env~ ..env.swp .env.swo #.env# .#.env .env.bak .id_rsa.swp id_rsa~ .netrc.bak .netrc.orig .npmrc.save .pgpass.old .pypirc.backup server.key~ .server.key.swp
+.claude/.credentials.json.tmp .claude/.credentials.json.tmp.1234.ab credentials.json~.bak .ssh.bak/config .aws~/credentials
+secrets.json secrets.yml secrets.toml secrets.ini secrets.env secrets.txt secrets.xml secrets.properties .secrets.toml .secrets/x .env.php .flaskenv
+.pip/pip.conf .config/composer/auth.json serviceAccountKey.json app-firebase-adminsdk-1.json prod.tfvars.json terraform.rc .sqlite_history .rediscli_history
+.config/github-copilot/apps.json .config/github-copilot/hosts.json .local/share/opencode/auth.json .qwen/oauth_creds.json .gradle/gradle.properties .ivy2/.credentials
+.sbt/.credentials .sentryclirc .authinfo .dbt/profiles.yml .config/hcloud/cli.toml .config/op/config AuthKey.p8 server.pk8 host.keytab office.ovpn wireguard/wg0.conf
+.docker/machine/machines/a/config.json .docker/.token_seed
 """.split()
 PLAIN = """
 .env.example .env.sample id_rsa.pub main.py token.py hosts.yml .config/app.toml .cargo/config.toml data/credentials.csv settings.xml keyring.py environment.yml
+secrets.py .venv/lib/python3.12/secrets.py .venv/lib/python3.12/__pycache__/secrets.cpython-312.pyc streamlit/runtime/secrets.py src/secrets.ts Secrets.swift docs/secrets.md
+id_rsa.py id_ed25519_test.go kubeconfig.go .env.d.ts .env.schema .env.js .docker/Dockerfile .docker/daemon.json credentials.example.json secrets.sample.yaml
+secrets.yaml.example prod.template.tfvars src/credentials.rs .secrets.baseline main.py~ .main.py.swp notes.bak locales/en/auth.json sort_key wireguard/README
+.git/config .git/HEAD .git/refs/heads/prod.env .git/logs/refs/heads/prod.env .git/modules/a/refs/heads/id_rsa
 """.split()
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 KEY = CERTIFICATE.replace("CERTIFICATE", "PRIVATE KEY")
@@ -209,7 +220,11 @@ def test_every_known_form_of_credentials_is_hidden(tmp_path):
 @promise("annie-11", "Public certificates are there, and private keys are not.")
 def test_what_is_in_a_pem_file_decides(tmp_path):
     public = {"cacert.pem": CERTIFICATE * 100, "site.crt": CERTIFICATE, "release.asc": "-----BEGIN PGP SIGNATURE-----"}
-    private = {"server.pem": CERTIFICATE + KEY, "rsa.pem": KEY.replace("PRIVATE", "RSA PRIVATE"), "both.crt": KEY, "der.pem": b"0\x82\x04\xa3"}
+    public.update({"i18n/en.key": "hello = Hello, world\nbye = Good bye\n", "locales/auth.json": '{"login": "Log in"}', "primary_key": "id",
+                   ".git/config": "[remote \"origin\"]\n\turl = git@github.com:a/b.git\n"})
+    private = {"server.pem": CERTIFICATE + KEY, "rsa.pem": KEY.replace("PRIVATE", "RSA PRIVATE"), "both.crt": KEY, "der.pem": b"0\x82\x04\xa3", "der.key": b"0\x82\x04\xa3",
+               "text.key": "a comment\n" + KEY, "deploy_key": KEY, "github_rsa": KEY, "deploy_key.bak": KEY, "auth.json": '{"github-oauth": {"github.com": "x"}}',
+               "sub/.git/config": "[remote \"origin\"]\n\turl = https://a:ghp_x@github.com/a/b.git\n"}
     write_all(tmp_path, {**public, **private})
     assert look(tmp_path, [*public, *private]) == (set(public), set(public))
 

@@ -7,8 +7,9 @@ import pytest
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"
 FILES = {"main.py": "x = 1\n", ".env": "SECRET=1", ".claude/.credentials.json": "{}", "deep/id_rsa": KEY, "deep/ok.txt": "fine", "tls/server.pem": KEY,
-         "tls/cacert.pem": KEY.replace("PRIVATE KEY", "CERTIFICATE"), ".aws/config": "[default]"}
-SHOWN = ["deep/ok.txt", "main.py", "tls/cacert.pem"]
+         "tls/cacert.pem": KEY.replace("PRIVATE KEY", "CERTIFICATE"), ".aws/config": "[default]", ".env~": "SECRET=1", "..env.swp": "SECRET=1", "deploy_key": KEY, "auth.json": '{"http-basic": {}}', "secrets.toml": "a = 1", "secrets.py": "x = 1\n",
+         ".git/refs/heads/prod.env": "0123", "i18n/en.key": "a = Hello\nb = Bye\n"}
+SHOWN = [".git/refs/heads/prod.env", "deep/ok.txt", "i18n/en.key", "main.py", "secrets.py", "tls/cacert.pem"]
 
 LOOK = """
 import json, os
@@ -72,4 +73,4 @@ for name, flags in (('main.py', 'a'), ('new', 'x'), ('.env', 'w')):
         print('refused')
 """
         assert session.run(code)["stdout"] == "refused\n" * 3
-    assert sorted(path.name for path in project.iterdir()) == [".aws", ".claude", ".env", "deep", "main.py", "tls"]
+    assert sorted(path.name for path in project.iterdir()) == sorted({name.split("/")[0] for name in FILES})

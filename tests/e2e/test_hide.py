@@ -288,12 +288,12 @@ def test_the_command_is_killed(hiding_box, project):
 
 
 @pytest.mark.parametrize("how, said", [("file", "it is not a directory; mount the directory that it is in"), ("nothing", "No such file or directory"),
-                                       ("rw", "does not end with ro, rw, hide or an absolute target")])
+                                       ("rw", "does not end with ro, rw, hide or an absolute target"), ("x", "does not end with ro, rw, hide or an absolute target")])
 def test_what_is_refused(own_box, how, said):
     place = own_box.directory("project")
     (place / "f").write_text("x")
-    source = {"file": place / "f", "nothing": place / "none", "rw": place}[how]
-    result = own_box.run("print(1)", mount=f"{source}:/project:hide" + (":x" if how == "rw" else ""), json=False)
+    source = {"file": place / "f", "nothing": place / "none"}.get(how, place)
+    result = own_box.run("print(1)", mount=f"{source}:/project:hide" + (f":{how}" if source == place else ""), json=False)
     assert result.returncode != 0 and result.stdout == "" and said in result.stderr, result.explain()
 
 
@@ -360,7 +360,7 @@ RULES_TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/hiding.md"
 # Hidden, but too common in code to be reported.
 NOT_REPORTED = {"*.key", "*.env", "secrets.*", ".env.*"}
 # What lies in a directory that is hidden as a whole, and where a file usually is.
-INSIDE = {".aws": "credentials", ".azure": "accessTokens.json", ".kube": "config", ".docker": "config.json", ".gnupg": "secring.gpg", "share/keyrings": "x", ".ssh": "config",
+INSIDE = {".aws": "credentials", ".azure": "accessTokens.json", ".kube": "config", ".gnupg": "secring.gpg", "share/keyrings": "x", ".ssh": "config", ".docker/machine": "x",
           "gcloud/legacy_credentials": "x", ".mozilla": "firefox/profile/x", ".config/bravesoftware": "Brave-Browser/Default/Cookies", "login data": ""}
 PLACES = ["", ".config/", ".local/", ".kaggle/", ".gnupg/", ".cache/", "chromium/Default/"]
 
