@@ -24,13 +24,18 @@ void places_init(struct places *p, const struct policy *policy)
         disk_watch_init(&p->disk, policy->disk_limit_bytes, policy->inode_limit);
 }
 
+void places_end_hides(struct places *p)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(p->hides); i++)
+                hide_close(&p->hides[i]);
+}
+
 void places_done(struct places *p)
 {
+        places_end_hides(p);
         p->workspace_fd = safe_close(p->workspace_fd);
-        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(p->mount_fds); i++)
                 p->mount_fds[i] = safe_close(p->mount_fds[i]);
-                hide_close(&p->hides[i]);
-        }
 }
 
 /* Whether this is a server that root started, and that runs as an ordinary user. */

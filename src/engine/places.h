@@ -45,6 +45,8 @@ struct places {
 
 void places_init(struct places *p, const struct policy *policy);
 void places_done(struct places *p);
+/* Before the box is ended: what waits for an answer of such a mount cannot be killed, and an end of what serves it is one. */
+void places_end_hides(struct places *p);
 
 /* workspace: a directory of the host, or NULL. What could not be measured is refused. */
 int places_open(struct places *p, const struct policy *policy, const char *workspace, gb_error *err);

@@ -68,8 +68,10 @@ static void stop(struct run *r, enum stop_reason why)
 {
         if (r->result->facts.stop == STOP_NONE)
                 r->result->facts.stop = why;
-        if (!r->stopped)
+        if (!r->stopped) {
+                places_end_hides(&r->places);
                 r->backend->stop(r->box);
+        }
         r->stopped = true;
 }
 

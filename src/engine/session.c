@@ -102,6 +102,7 @@ bool session_close_telling(struct session *s, struct ledger_copy **ret_rest)
                 *ret_rest = NULL;
         if (!s)
                 return true;
+        places_end_hides(&s->places);
         /* All at once: an interpreter that saw the end of its channel first would begin to tidy up, in vain. */
         bool ended = !s->box || s->backend->session_free(s->box);
         for (size_t i = s->n_contexts; i > 0; i--)

@@ -77,7 +77,7 @@ static bool match(const struct hide_pattern *p, const char *text, size_t size)
                 return strcmp(p->text, text) == 0;
         if (p->is_end) {
                 size_t n = p->size - 1;
-                return size >= n && memcmp(p->text + 1, text + size - n, n) == 0;
+                return size >= n && (n == 0 || p->text[n] == text[size - 1]) && memcmp(p->text + 1, text + size - n, n) == 0;
         }
         return strncmp(p->text, text, p->fixed) == 0 && fnmatch(p->text + p->fixed, text + p->fixed, 0) == 0;
 }

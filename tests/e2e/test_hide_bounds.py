@@ -161,6 +161,23 @@ def test_a_list_that_takes_long_is_whole(hiding_box, slow_project, no_leaks):  #
     assert result.stdout == "['last.txt'] ['last.txt']\n", result.explain()
 
 
+def test_code_that_waits_for_ever_can_be_cancelled(hiding_box, no_leaks):  # noqa: F811
+    """What serves the mount is ended before the box is: its end is the answer that the code waits for."""
+    place = hiding_box.directory("project")
+    (place / "a.txt").write_text("a")
+    own(place, hiding_box)
+    talk = Talk(hiding_box, place, "step('first'); time.sleep(0.1); os.listdir('/project')")
+    talk.until("first")
+    for pid in helpers():
+        os.kill(pid, signal.SIGSTOP)
+    talk.go_on()
+    time.sleep(0.5)
+    before = time.monotonic()
+    talk.process.send_signal(signal.SIGINT)
+    talk.end()
+    assert time.monotonic() - before < 4
+
+
 class Attached:
     """glovebox-hide with a mount that an engine could find, as the front asks for it (hide/wire.h)."""
 
