@@ -190,3 +190,11 @@ bool spelling_is_listed(const struct hide_tree *t, const char *path)
 
         return size <= 1 || has_entry(t, path, parent, path + parent + 1);
 }
+
+void spelling_forget(void)
+{
+        for (size_t i = 0; i < KNOWN_MAX; i++) {
+                free(known[i].path);
+                known[i] = (struct known){0};
+        }
+}

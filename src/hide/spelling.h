@@ -10,4 +10,7 @@
 /* Whether each part of path is spelled as its directory lists it, or its directory finds a file by one name only. */
 bool spelling_is_listed(const struct hide_tree *t, const char *path);
 
+/* Looks at each directory again. */
+void spelling_forget(void);
+
 #endif
