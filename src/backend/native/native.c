@@ -158,6 +158,18 @@ static unsigned full_places(uint32_t mask, const struct warden_places *of)
         return full | (mask >> i ? FULL_SOMEWHERE : 0);
 }
 
+bool warden_measure_place(int fd, struct box_usage *ret)
+{
+        struct statfs st;
+
+        if (fstatfs(fd, &st) < 0)
+                return false;
+        ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
+        ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
+        ret->disk_full |= warden_place_is_full(fd) ? FULL_WORKSPACE : 0;
+        return true;
+}
+
 bool warden_place_is_full(int fd)
 {
         struct statfs st;

@@ -28,7 +28,6 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #define ANSWER_USEC (BUILD_TIMEOUT_USEC + 5000000ULL)
@@ -436,18 +435,12 @@ bool session_native_is_busy(struct backend_session *s)
 
 int session_native_usage(struct backend_session *s, struct box_usage *ret, gb_error *err)
 {
-        struct statfs st;
-
         int r = usage_fill(&s->usage, ret);
+
         if (r < 0)
                 return error_set(err, GB_E_LOST, -r, "the session is gone: its cgroups cannot be read");
         ret->disk_full = warden_full_places(s->places, &s->kinds);
-        ret->disk_unknown = s->is_private && fstatfs(s->workspace, &st) < 0;
-        if (!s->is_private || ret->disk_unknown)
-                return 0;
-        ret->disk_bytes = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
-        ret->inodes = (uint64_t)(st.f_files - st.f_ffree);
-        ret->disk_full |= warden_place_is_full(s->workspace) ? FULL_WORKSPACE : 0;
+        ret->disk_unknown = s->is_private && !warden_measure_place(s->workspace, ret);
         return 0;
 }
 

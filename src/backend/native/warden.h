@@ -49,6 +49,8 @@ void warden_forget(void);
 int warden_wait(int channel, uint64_t timeout_usec, struct warden_event *ret, int *fds, int *n_fds, gb_error *err);
 
 bool warden_place_is_full(int fd);
+/* What is used of a private workspace. False: it cannot be read. */
+bool warden_measure_place(int fd, struct box_usage *ret);
 /* Which enum full_place each tmpfs of a box is, in the order in which every plan makes them (root.c); 0: there are no more. */
 struct warden_places {
         unsigned kinds[5];
