@@ -57,8 +57,8 @@ def test_the_timeout_of_a_call(given, seconds):
     run = threading.Thread(target=call, args=({"code": "import time; time.sleep(3)", **given},))
     run.start()
     try:
-        assert wait_until(lambda: {session.id for session in Client().sessions()} - before, 30)
-        policy = next(session.policy for session in Client().sessions() if session.id not in before)
+        policy = wait_until(lambda: next((session.policy for session in Client().sessions() if session.id not in before), None), 30)
+        assert policy, "no new session was seen"
         assert policy["limits"]["timeout_usec"] == seconds * 1_000_000
     finally:
         run.join()

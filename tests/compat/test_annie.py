@@ -108,8 +108,8 @@ def test_limits_when_the_caller_names_none():
     run = threading.Thread(target=execute_python, args=("import time; time.sleep(4)",))
     run.start()
     try:
-        assert wait_until(lambda: {session.id for session in Client().sessions()} - before, 30)
-        policy = next(session.policy for session in Client().sessions() if session.id not in before)
+        policy = wait_until(lambda: next((session.policy for session in Client().sessions() if session.id not in before), None), 30)
+        assert policy, "no new session was seen"
         assert (policy["limits"]["memory_bytes"], policy["limits"]["timeout_usec"], policy["network"]) == (1 << 30, 30_000_000, "none"), policy
     finally:
         run.join()

@@ -165,13 +165,13 @@ def test_an_engine_that_removes_images_slowly(no_engine, monkeypatch):
             self.answer(b'[{"Id": "sha256:1"}, {"Id": "sha256:2"}]')
 
         def do_DELETE(self):
-            time.sleep(0.6)
+            time.sleep(3)
             self.answer(b"[]")
 
         def log_message(self, *_):
             pass
 
-    monkeypatch.setattr(_backend, "ENGINE_SECONDS", 0.3)
+    monkeypatch.setattr(_backend, "ENGINE_SECONDS", 1.5)
     with socketserver.UnixStreamServer(str(no_engine), lambda request, _, server: Slow(request, ("", 0), server)) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

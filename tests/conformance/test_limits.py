@@ -227,6 +227,6 @@ def test_what_a_process_writes_between_two_runs_is_its_own(backend, place_of_the
            f"import os, time\ntime.sleep(1)\nfor i in range({limit * 2}): open(f'late{{i}}', 'wb').write(bytes(1 << 20))\nopen('written', 'w')''']) and None"
     result = session.run(code)
     assert verdict(result) == "ok", told(result)
-    wait_until(lambda: (place / "written").exists(), 30)
-    result = session.run("import time; time.sleep(3)")
+    assert wait_until(lambda: (place / "written").exists(), 60)
+    result = session.run("import time; time.sleep(3)")  # a look every 50 ms, and one at the end
     assert verdict(result) == "disk", told(result)
