@@ -21,7 +21,7 @@ static const unsigned long file_systems[] = {
  * kernel/seccomp/profile.def. */
 #define BYTES_PER_USEC 32768ULL
 #define INODES_PER_USEC 2ULL
-#define READY_MSEC 2000 /* in which an interpreter is up, mostly */
+#define READY_MSEC 250 /* in which an interpreter is up, mostly; a run that starts one waits for no more */
 #define OVERSHOOT_BYTES (256 * MIB) /* more than is written between two looks */
 #define MARK_CPU_USEC 50000ULL /* in which 1.6 GB can be written: a mark is not kept for longer */
 /* The kernel adds the time of a process that is running to the counter at the next tick of the clock: 10 ms on the slowest. */
