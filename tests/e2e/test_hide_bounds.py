@@ -11,6 +11,7 @@ import time
 
 import pytest
 from conftest import IS_ROOT, NOT_ROOT
+from session_fixtures import cold_sessions, own_warden  # noqa: F401
 from test_hide import Talk, helpers, hiding_box, own, run  # noqa: F401
 
 GUARD_MODE = "off"
@@ -22,6 +23,15 @@ def memory(pid, field="VmHWM"):
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     raise AssertionError(f"no {field} of {pid}")
+
+
+def lines_until_first(talk):
+    lines = []
+    for line in talk.process.stdout:
+        if line.decode().strip() == "first":
+            return lines
+        lines.append(line.decode().strip())
+    raise AssertionError(f"ended with {lines}: {talk.process.stderr.read().decode()}")
 
 
 OPEN_MANY = """
@@ -59,11 +69,7 @@ for fd in kept: os.close(fd)
 step('first')
 print(len(os.listdir('/project')))
 """)
-    lines = []
-    for line in talk.process.stdout:
-        lines.append(line.decode().strip())
-        if lines[-1] == "first":
-            break
+    lines = lines_until_first(talk)
     assert lines[0] == "1000 None" and lines[1] == "424 ENFILE", lines
     assert max(memory(pid) for pid in helpers()) < 64 * MIB
     talk.go_on()
@@ -93,15 +99,16 @@ os._exit(0)
     talk.end()
 
 
-def test_a_walk_over_many_names_works_within_the_limit(hiding_box, no_leaks):  # noqa: F811
+def test_a_walk_over_many_names_works_within_the_limit(own_box, no_leaks):
     """The program keeps something for each name that the kernel knows, and its memory has a limit."""
-    place = hiding_box.directory("names")
+    place = own_box.directory("names")
     for i in range(200):
-        (place / f"d{i}").mkdir()
+        os.mkdir(place / f"d{i}")
+        directory = os.open(place / f"d{i}", os.O_RDONLY)
         for j in range(1000):
-            (place / f"d{i}/file_{j}").touch()
-    own(place, hiding_box)
-    talk = Talk(hiding_box, place, """
+            os.mknod(f"file_{j}", dir_fd=directory)
+        os.close(directory)
+    talk = Talk(own_box, place, """
 n = 0
 for directory, _, files in os.walk('/project'):
     for name in files:
@@ -109,7 +116,7 @@ for directory, _, files in os.walk('/project'):
 print(n)
 step('first')
 """)
-    lines = [line for line in iter(lambda: talk.process.stdout.readline().decode().strip(), "first") if line]
+    lines = lines_until_first(talk)
     [pid] = [pid for pid in helpers() if memory(pid, "VmRSS") > 4 * MIB]
     data = [line.split() for line in pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines() if line.startswith("Max data size")]
     assert lines == ["200000"] and data == [["Max", "data", "size", str(256 * MIB), str(256 * MIB), "bytes"]]
@@ -172,6 +179,21 @@ def test_code_that_waits_for_ever_can_be_cancelled(hiding_box, slow_project, no_
     talk.process.send_signal(signal.SIGINT)
     talk.end()
     assert time.monotonic() - before < 4
+
+
+def test_a_session_is_closed_at_once(hiding_box, cold_sessions, slow_project):  # noqa: F811
+    """What still waits for an answer cannot be killed: its close took 5 seconds, and its end was not known."""
+    if hiding_box.who == "user":
+        pytest.skip("sessions of the library are those of whoever runs the suite")
+    session = cold_sessions({"mounts": f"{slow_project}:/project:hide", "guard": "off"})
+    context = session.context()
+    assert context.run("import os\nif os.fork() == 0:\n    os.listdir('/project/pem')\n    os._exit(0)").verdict == "ok"
+    time.sleep(0.3)
+    for pid in helpers():
+        os.kill(pid, signal.SIGSTOP)
+    before = time.monotonic()
+    session.close()
+    assert time.monotonic() - before < 3
 
 
 class Attached:
