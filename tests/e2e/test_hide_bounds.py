@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -99,16 +100,23 @@ os._exit(0)
     talk.end()
 
 
-def test_a_walk_over_many_names_works_within_the_limit(own_box, no_leaks):
-    """The program keeps something for each name that the kernel knows, and its memory has a limit."""
-    place = own_box.directory("names")
+@pytest.fixture
+def many_names(own_box):
+    """In memory, where they are made in a second."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="gbtest-names-", dir="/dev/shm"))
     for i in range(200):
         os.mkdir(place / f"d{i}")
         directory = os.open(place / f"d{i}", os.O_RDONLY)
         for j in range(1000):
             os.mknod(f"file_{j}", dir_fd=directory)
         os.close(directory)
-    talk = Talk(own_box, place, """
+    yield place
+    shutil.rmtree(place)
+
+
+def test_a_walk_over_many_names_works_within_the_limit(own_box, many_names, no_leaks):
+    """The program keeps something for each name that the kernel knows, and its memory has a limit."""
+    talk = Talk(own_box, many_names, """
 n = 0
 for directory, _, files in os.walk('/project'):
     for name in files:
@@ -123,7 +131,6 @@ step('first')
     assert memory(pid) < 128 * MIB
     talk.go_on()
     talk.end()
-    shutil.rmtree(place)
 
 
 @pytest.fixture
