@@ -203,6 +203,18 @@ def test_a_session_is_closed_at_once(hiding_box, cold_sessions, slow_project):  
     assert time.monotonic() - before < 3
 
 
+def test_signals_of_the_caller_do_not_fail_a_mount(cold_sessions, tmp_path):
+    """The library waits for an answer of glovebox-hide in a process that may have handlers of its own."""
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        for _ in range(5):
+            cold_sessions({"mounts": f"{tmp_path}:/project:hide"}).close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class Attached:
     """glovebox-hide with a mount that an engine could find, as the front asks for it (hide/wire.h)."""
 
