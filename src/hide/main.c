@@ -138,7 +138,7 @@ static void judge_place(struct hide_tree *tree)
                 return;
         answer.error.code = GB_E_USAGE;
         answer.error.errnum = EINVAL;
-        snprintf(answer.error.message, sizeof(answer.error.message), "cannot mount %s with \"hide\": its part %s is itself a name of credentials, so all of it is hidden; mount it "
+        snprintf(answer.error.message, sizeof(answer.error.message), "cannot mount %s with \"hide\": %s in its path is itself hidden, with everything in it; mount it "
                  "without \"hide\" if the code may read everything in it, or mount another directory", quote(path).text, quote(tree->start.parent).text);
         message_send(SOCKET_FD, &answer, sizeof(answer), NULL, 0);
         _exit(1);

@@ -119,7 +119,7 @@ int policy_check_places(const struct policy *p, gb_error *err)
 {
         if (!p->scratch_only || p->read_only)
                 return 0;
-        return error_set(err, GB_E_USAGE, EINVAL, "true cannot be together with read_only: false, which makes all of the box writable; leave one of them out");
+        return error_set(err, GB_E_USAGE, EINVAL, "true cannot be combined with read_only: false, which makes all of the box writable: remove one of them");
 }
 
 int policy_check_backend(const struct policy *p, gb_error *err)

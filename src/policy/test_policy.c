@@ -384,7 +384,7 @@ static void test_validate(void **state)
         BROKEN(p->timeout_usec = p->timeout_max_usec + 1, "timeout: 300.000001s is above timeout_max, which is 300s");
         BROKEN(p->cpu_time_usec = 999, "cpu_time: \"0.999ms\" is too small");
         BROKEN(p->network_mode = NETWORK_HOST, "network_mode: \"host\" is refused at trust level");
-        BROKEN(p->scratch_only = true; p->read_only = false, "scratch_only: true cannot be together with read_only: false");
+        BROKEN(p->scratch_only = true; p->read_only = false, "scratch_only: true cannot be combined with read_only: false");
         BROKEN(p->image = strdup("-v"), "image: \"-v\" is not a name");
         BROKEN(p->allow_weaker = 1u << CONTROL_SECCOMP, "allow_weaker:");
         BROKEN(policy_set(p, "mounts", "/x:/data", "-v", &err); strcpy(p->mounts[0].target, "/etc"), "mounts: the target \"/etc\"");

@@ -25,7 +25,7 @@ def test_a_directory_of_credentials_cannot_be_mounted(hiding_box, name):  # noqa
     for source in (place, place.parent / "link"):
         result = hiding_box.run("print(open('/project/config').read())", mount=f"{source}:/project:hide", json=False)
         assert result.returncode == 110 and result.stdout == "", result.explain()
-        assert "is itself a name of credentials, so all of it is hidden; mount it without \"hide\"" in result.stderr, result.explain()
+        assert "in its path is itself hidden, with everything in it; mount it without \"hide\"" in result.stderr, result.explain()
 
 
 def test_a_directory_with_a_harmless_name_below_config_can_be_mounted(hiding_box):  # noqa: F811
