@@ -69,7 +69,7 @@ class WorkspaceDenied(DeniedError, PermissionError):
 
 
 #: How the server words it (src/engine/places.c). Other refusals may have the word in them, as part of a name.
-_WORKSPACE = re.compile(r"cannot (?:open|write to|give a box) the workspace (?P<place>/.*?): (?:root started this server|user \d+ has no permission)", re.S)
+_WORKSPACE = re.compile(r"cannot (?:open|write to|give a box) the workspace (?P<place>/.*?): (?:this server was started by root|user \d+ has no permission)", re.S)
 
 
 def choose(backend: Optional[str]) -> str:
