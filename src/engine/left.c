@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 
+#include <errno.h>
 #include <time.h>
 
 /* Leftover processes are counted at this interval, until their number has not grown for LEFT_QUIET_USEC, at most for
@@ -13,6 +14,7 @@
 #define LEFT_QUIET_USEC 20000ULL
 #define LEFT_BUSY_USEC 250000ULL
 #define LEFT_WAIT_USEC 1000000ULL
+#define CLEAR_TRIES 5
 
 /* Tasks of the programs themselves: one interpreter per context, and init where the cgroup counts it. Init is
  * detected before the first code runs. */
@@ -40,10 +42,14 @@ static bool clear(struct exec *x)
 {
         struct session *s = x->session;
         unsigned n = 0;
+        int r = -EBUSY;
 
-        pthread_mutex_lock(&s->backend_lock);
-        int r = s->backend->session_clear(s->box, &n, NULL);
-        pthread_mutex_unlock(&s->backend_lock);
+        /* On a busy host those that are killed take their time to die. */
+        for (int i = 0; r < 0 && i < CLEAR_TRIES; i++) {
+                pthread_mutex_lock(&s->backend_lock);
+                r = s->backend->session_clear(s->box, &n, NULL);
+                pthread_mutex_unlock(&s->backend_lock);
+        }
         x->result->facts.tasks_unended = r < 0;
         if (r < 0)
                 return false;

@@ -78,7 +78,7 @@ static void test_a_bomb_that_cannot_be_ended(void **state)
         answer = -EIO;
         explode(&s, &result, &bombed);
         assert_false(bombed);
-        assert_int_equal(asked, 1);
+        assert_true(asked > 1); /* tried again */
         assert_int_equal(atomic_load(&s.bombs), 0);
         assert_int_equal(result.facts.tasks_ended, 0);
         assert_true(result.facts.tasks_unended);
