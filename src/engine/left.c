@@ -45,7 +45,7 @@ static bool clear(struct exec *x)
         int r = -EBUSY;
 
         /* On a busy host those that are killed take their time to die. */
-        for (int i = 0; r < 0 && i < CLEAR_TRIES; i++) {
+        for (int i = 0; r == -EBUSY && i < CLEAR_TRIES; i++) {
                 pthread_mutex_lock(&s->backend_lock);
                 r = s->backend->session_clear(s->box, &n, NULL);
                 pthread_mutex_unlock(&s->backend_lock);
