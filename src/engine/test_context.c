@@ -256,14 +256,18 @@ static void *run_often(void *data)
 
 static void test_threads(void **state)
 {
+        struct context *contexts[THREADS];
         pthread_t threads[THREADS];
         void *r;
 
         policy->timeout_usec = 30000000;
+        /* Before there are threads: an interpreter of this test is forked, and the sanitizer's locks are forked as they are. */
         for (int i = 0; i < THREADS; i++) {
                 open_context(&python);
-                pthread_create(&threads[i], NULL, run_often, context);
+                contexts[i] = context;
         }
+        for (int i = 0; i < THREADS; i++)
+                pthread_create(&threads[i], NULL, run_often, contexts[i]);
         for (int i = 0; i < THREADS; i++) {
                 pthread_join(threads[i], &r);
                 assert_null(r);
