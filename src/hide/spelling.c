@@ -62,7 +62,7 @@ static int is_found_in_other_case(int directory, const char *name)
         struct stat a, b;
         size_t i;
 
-        for (i = 0; name[i] && i < NAME_MAX; i++) {
+        for (i = 0; i < NAME_MAX && name[i]; i++) {
                 unsigned char c = (unsigned char)name[i];
                 has_letters = has_letters || isalpha(c);
                 other[i] = (char)(isupper(c) ? tolower(c) : toupper(c));

@@ -177,7 +177,7 @@ int mounts_check(const struct policy *p, gb_error *err)
                 return error_set(err, GB_E_LIMIT, E2BIG, "too many mounts; at most %d", MOUNT_COUNT_MAX);
         for (size_t i = 0; i < p->n_mounts; i++) {
                 const struct policy_mount *m = &p->mounts[i];
-                char normal[BOX_PATH_MAX];
+                char normal[BOX_PATH_MAX] = "";
 
                 int r = m->source && m->target ? 0 : error_set(err, GB_E_INTERNAL, 0, "a mount without source or target");
                 if (r == 0)
