@@ -144,7 +144,7 @@ bool hide_names_strip(char *name, char **ret_inner)
 /* What most names are not is seen by their ends. */
 static bool may_be_copy(const char *name, size_t size)
 {
-        return size > 2 && (name[size - 1] == '~' || name[0] == '#' || (name[0] == '.' && name[1] == '#') || memchr("kpdgemwxlno", name[size - 1], 11) ||
+        return size > 2 && (name[size - 1] == '~' || name[0] == '#' || (name[0] == '.' && name[1] == '#') || strchr("kpdgemwxlno", name[size - 1]) ||
                             strstr(name, ".tmp."));
 }
 
