@@ -15,6 +15,7 @@
 #define LEFT_BUSY_USEC 250000ULL
 #define LEFT_WAIT_USEC 1000000ULL
 #define CLEAR_TRIES 5
+#define DYING_LOOKS 5 /* a millisecond apart */
 
 /* Tasks of the programs themselves: one interpreter per context, and init where the cgroup counts it. Init is
  * detected before the first code runs. */
@@ -96,6 +97,20 @@ static void wait_while_growing(const struct exec *x, struct box_usage *now, uint
         }
 }
 
+/* Whether something that an earlier run has left computes: a process that is just dying does not count. */
+static bool goes_on(struct exec *x, uint64_t own)
+{
+        const struct timespec pause = {.tv_nsec = 1000000L};
+
+        for (int i = 0; x->before.pids > own && is_busy(x); i++) {
+                if (i == DYING_LOOKS)
+                        return true;
+                (void)nanosleep(&pause, NULL);
+                (void)session_usage(x->session, &x->before, NULL);
+        }
+        return false;
+}
+
 /* What an earlier run has left may be a bomb that goes off only now. Then it is not this run's. */
 void left_begin(struct exec *x)
 {
@@ -107,7 +122,7 @@ void left_begin(struct exec *x)
         x->overlapped = atomic_fetch_add(&s->n_running, 1) > 0;
         if (!is_alone(x) || !x->before.pids_known)
                 return;
-        x->doubtful = x->before.pids > own && is_busy(x);
+        x->doubtful = goes_on(x, own);
         if (x->before.pids > MAX(own, atomic_load(&s->tasks_left)) && x->before.pids_refused == atomic_load(&s->forks_refused))
                 wait_while_growing(x, &x->before, own);
         if (x->before.pids_refused <= atomic_load(&s->forks_refused))

@@ -259,7 +259,7 @@ static void test_a_file_of_the_host_that_grows(void **state)
                 cpu_usec += 60000;
                 assert_false(is_over(p));
         }
-        assert_true(p->s.places.disk.bytes < 64 * KIB);
+        assert_true(p->s.places.disk.bytes <= 1 * MIB); /* of the 5 MB; what is not over is judged later */
 }
 
 /* No more than the walk could miss may count as the code's: nothing, where no name has changed. */
