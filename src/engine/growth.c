@@ -31,7 +31,7 @@ static const unsigned long file_systems[] = {
 
 /* A change of the file systems that is worth a look before a run: nearly all of them where a look is quick. */
 #define QUICK_LOOK_USEC 5000ULL
-#define LAST_LOOK_USEC 500ULL /* at the end of each run, if something has changed */
+#define LAST_LOOK_USEC 500ULL /* a look that takes no longer is made at the end of each run */
 #define CHANGE_BYTES_MIN (64 * KIB)
 #define CHANGE_BYTES_SLOW (16 * MIB)
 
@@ -323,33 +323,18 @@ int growth_begin(struct exec *x, gb_error *err)
         return r;
 }
 
-/* Nothing was written since the last look, so what it saw is there now. */
-static void touch_mark(struct growth_mark *m, const struct box_usage *usage)
-{
-        struct disk_time now;
-
-        disk_time_get(&now);
-        set_time(m, &now, usage);
-        m->time.tick = m->time.now;
-        m->tick_bytes = m->tick_inodes = m->new_bytes = m->new_inodes = m->tick_usec = 0;
-}
-
 void growth_end(struct exec *x, const struct box_usage *now, uint64_t asked_usec)
 {
         struct places *p = &x->session->places;
         struct disk_watch *w = &p->disk;
-        bool more = w->counted && (w->now.bytes > p->mark.bytes || w->now.inodes > p->mark.inodes);
+        bool looked = w->looked_usec - w->took_usec >= asked_usec;
 
-        if (!now)
+        if (!now || (!looked && w->took_usec > LAST_LOOK_USEC))
                 return;
-        if (w->looked_usec - w->took_usec >= asked_usec) {
-                move_mark(p, now);
-        } else if (w->counted && !more && !disk_watch_changed(w, 1)) {
-                touch_mark(&p->mark, now);
-        } else if (w->took_usec <= LAST_LOOK_USEC) {
+        /* Free space would not do: some file systems show what was written only when it is on the disk. */
+        if (!looked)
                 (void)disk_watch_look(w);
-                move_mark(p, now);
-        }
+        move_mark(p, now);
 }
 
 void growth_reserve(struct places *p, uint64_t bytes, uint64_t inodes)
