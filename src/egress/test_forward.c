@@ -116,7 +116,7 @@ static const struct {
         int status;
         const char *word;
         bool stays; /* the connection does */
-        bool ends;  /* it takes no other request: what came behind the head is none */
+        bool ends;  /* the bytes behind the head are no request, so no other one is tried */
 } refused[] = {
         {"GET http://d.test:@/ HTTP/1.1\r\nHost: d.test:@\r\n\r\n", 403, "no-rule", true},
         {"POST http://d.test:@/ HTTP/1.1\r\nHost: d.test:@\r\nContent-Length: 5\r\n\r\nhello", 403, "no-rule", true},

@@ -191,7 +191,7 @@ static void test_clear_after_an_error(void **state)
         assert_killed(spared);
 }
 
-/* Who is listed to the end was not ended, whatever was sent. */
+/* A process that stays in the list was not ended, whatever signal was sent. */
 static void test_clear_that_fails(void **state)
 {
         pid_t spared = start_bystander(), one = start_bystander();
