@@ -166,7 +166,8 @@ class Unit(Part):
 
     def second(self, status):
         text = self.log.read_text(errors="replace")
-        names = re.findall(r"^ *\d+/\d+ +(\S+) +FAIL +[0-9.]+s +exit status \d+$", text, re.M)
+        lines = re.findall(r"^ *\d+/\d+ +(\S+) +FAIL +[0-9.]+s +exit status \d+$", text, re.M)
+        names = list(dict.fromkeys(lines))  # meson lists a failure a second time in its summary
         bad = self.numbers(text).failed
         if self.variables or not names or len(names) != bad or bad > SECOND_TRY_MAX:
             return None

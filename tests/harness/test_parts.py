@@ -189,6 +189,25 @@ def test_second_try(tool, name, status, last):
     assert ("failed at first: " in out) == (status == 0), out
 
 
+MESON = """
+project('unit')
+test('sometimes', find_program('sh'), args: ['-c', 'test -e @0@ || {{ touch @0@; exit {status}; }}'.format(meson.current_build_dir() / 'mark')])
+test('always', find_program('true'))
+"""
+
+
+@pytest.mark.parametrize(
+    "status, last", [("1", "2 passed, 0 failed, 0 skipped"), ("$(kill -ABRT $$)", "1 passed, 1 failed, 0 skipped")]
+)
+def test_second_try_of_a_unit_test(tool, status, last):
+    """Not for a crash."""
+    (tool.directory / "meson.build").write_text(MESON.format(status=status))
+    subprocess.run(["meson", "setup", "build"], cwd=tool.directory, stdout=subprocess.DEVNULL, check=True)
+    _, out = tool.run(f"[parts.Unit('unit', build={str(tool.directory / 'build')!r})]")
+    assert out.endswith(f"{last}\n"), out
+    assert ("failed at first: " in out) == (status == "1"), out
+
+
 @pytest.mark.parametrize(
     "reason, ci, last",
     [
