@@ -44,7 +44,7 @@ PART_MAX = 1200  # seconds for one part; a test that hangs is a failure, not a w
 END_MAX = 30  # seconds for an interrupted part to clean up
 SECOND_TRY_MAX = 5  # failures of one part that are tried once more; with more of them something is wrong
 LOGS = pathlib.Path("build/dev.parts")
-GOOD_REASON = re.compile("host|root|kernel|not installed")  # of a skip in CI
+GOOD_REASON = re.compile("host|root|kernel|not installed")  # of a skip; any other is an error in CI
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 
 
@@ -78,7 +78,7 @@ class Part:
             f"{isolation.PREFIX}{secrets.token_hex(4)}",
             LOGS / f"{re.sub('[^a-zA-Z0-9]+', '-', self.name)}.log",
         )
-        self.process, self.ends, self.is_second, self.again = None, 0, False, []
+        self.process, self.ends, self.is_second, self.again, self.needless = None, 0, False, [], []
 
     def environ(self):
         return {**os.environ, "GLOVEBOX_TEST_SUITE": self.suite}
@@ -275,10 +275,8 @@ class Pytest(Part):
         bad = second.bad if second.exists else report.bad
         if status and not bad:  # 5: no test was collected, which must not pass for a success
             bad = 1
-        needless = [reason for reason in report.reasons if not GOOD_REASON.search(reason)]
-        if os.environ.get("CI") and needless:
-            with open(self.log, "a", encoding="utf-8") as log:
-                log.writelines(f"skipped without need: {reason}\n" for reason in needless)
+        self.needless = [reason for reason in report.reasons if not GOOD_REASON.search(reason)]
+        if os.environ.get("CI") and self.needless:
             bad += 1
         return Count(max(report.tests - bad - report.skipped, 0), bad, report.skipped)
 
@@ -611,6 +609,8 @@ def summary(runner, left):
     for part in PARTS:
         for name in part.again:
             print(f"failed at first: {name}")
+        for reason in sorted(set(part.needless)):
+            print(f"skipped, and not because of the host: {part.name}: {reason}")
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 1 if total.failed else 0
 

@@ -138,7 +138,7 @@ def test_a_session_that_has_died(tmp_path):
 
 def test_natively_an_image_is_a_name(backend):
     if backend != "native":
-        pytest.skip("an engine needs the image")
+        pytest.skip("an engine has to have the image on its host")
     with ContainerManager() as manager:
         box = manager.create_container("nosuch-image:1")
         assert box.run("print(1)").stdout == "1\n" and box.info().metadata["image"] == "nosuch-image:1"

@@ -111,7 +111,7 @@ except OSError: print(n)
 @pytest.fixture
 def counted(backend):
     if not can("pids", backend.name):
-        pytest.skip("tasks have no limit on this backend, and its control says so")
+        pytest.skip("gVisor keeps no count of tasks on the host, and its control says so")
 
 
 @pytest.mark.parametrize("pids", [2, 24])

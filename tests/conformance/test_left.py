@@ -21,7 +21,7 @@ BOMBS = {
 @pytest.fixture(autouse=True)
 def counted(backend):
     if not can("pids", backend.name):
-        pytest.skip("tasks have no limit on this backend, and its control says so")
+        pytest.skip("gVisor keeps no count of tasks on the host, and its control says so")
 
 
 @pytest.mark.parametrize("bomb", ["shell", "shell of python"])

@@ -33,7 +33,7 @@ def test_a_run(backend):
 def test_a_session(backend, template):
     """Contexts and programs of several languages, the files of the workspace, and the limit of its size."""
     if template and backend.name != "native":
-        pytest.skip("templates are the native backend's")
+        pytest.skip("only native boxes, on the kernel of the host, have templates")
     with backend.session(policy={"scratch_only": True, "disk_limit": "4m"}, **({"template": template} if template else {})) as session:
         places = session.run(WRITABLE)
         assert {"/tmp/sandbox", "/dev/shm"} <= set(places["stdout"].split()) <= PLACES, told(places)

@@ -191,7 +191,7 @@ def test_code_that_waits_for_ever_can_be_cancelled(hiding_box, slow_project, no_
 def test_a_session_is_closed_at_once(hiding_box, cold_sessions, slow_project):  # noqa: F811
     """What still waits for an answer cannot be killed: its close took 5 seconds, and its end was not known."""
     if hiding_box.who == "user":
-        pytest.skip("sessions of the library are those of whoever runs the suite")
+        pytest.skip("the library opens sessions as whoever runs the suite: as root there are none of a user")
     session = cold_sessions({"mounts": f"{slow_project}:/project:hide", "guard": "off"})
     context = session.context()
     assert context.run("import os\nif os.fork() == 0:\n    os.listdir('/project/pem')\n    os._exit(0)").verdict == "ok"

@@ -221,6 +221,7 @@ def test_skips(tool, reason, ci, last):
     body = f"import pytest\n@pytest.mark.skip(reason={reason!r})\ndef test_a(): pass\ndef test_b(): pass\n"
     _, out = tool.run(pytest_part(tool, "skips", body), CI=ci)
     assert out.endswith(f"{last}\n"), out
+    assert (f"not because of the host: skips: {reason}" in out) == (reason != "needs root"), out
 
 
 @pytest.mark.parametrize("name, last", [("glovebox-left", "1 passed, 1 failed, 0 skipped"), ("glovebox-test-left", "1 passed, 0 failed, 0 skipped")])
