@@ -83,5 +83,12 @@ def test_one_thread_with_numeric_libraries(warm_sessions):
 
 def test_children_may_have_threads(warm_sessions):
     """The one thread is the template's rule, not that of what is forked from it."""
-    code = "import threading, time\nthreads = [threading.Thread(target=time.sleep, args=(0.05,)) for i in range(20)]\nfor t in threads: t.start()\nn = threading.active_count()\nfor t in threads: t.join()\nn"
+    code = """import threading
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for i in range(20)]
+for t in threads: t.start()
+n = threading.active_count()
+end.set()
+for t in threads: t.join()
+n"""
     assert good(warm_sessions.context(), code).text == "21"
