@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define SUPERVISOR_SLACK_USEC 500000ULL /* above KILL_WAIT_USEC, for a supervisor to report */
-#define CLEAR_WAIT_USEC 1000000ULL      /* for what is killed while its program goes on: a busy machine takes its time */
+#define CLEAR_WAIT_USEC 1000000ULL      /* for killed processes to die; a busy machine is slow */
 #define CLEAR_PAUSE_NSEC 1000000L
 #define STRAYS_LOOK_USEC 5000ULL        /* between two looks at strays */
 

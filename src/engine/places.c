@@ -123,8 +123,8 @@ static int open_mounts(struct places *p, const struct policy *policy, gb_error *
                 int fd = p->mount_fds[i] = place_open(m->source, O_PATH);
                 int e = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;
                 if (e == EACCES || e == EPERM)
-                        return error_set(err, GB_E_DENIED, e, "cannot mount %s: user %u may not look into a directory on the way to it%s: open the directory to that user "
-                                         "(chmod +x), or mount another one", m->source, (unsigned)geteuid(), is_separated() ? ", as whom the server of root runs" : "");
+                        return error_set(err, GB_E_DENIED, e, "cannot mount %s: user %u%s has no permission to enter a directory of its path: give it that permission "
+                                         "(chmod +x), or mount another directory", m->source, (unsigned)geteuid(), is_separated() ? " (the user of this server)" : "");
                 if (e != 0)
                         return error_set(err, GB_E_NOT_FOUND, e, "cannot mount %s: %s%s", m->source, strerror(e), e == EXDEV ? LINK_OF_ANOTHER : "");
                 if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))

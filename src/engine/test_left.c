@@ -97,7 +97,7 @@ static void test_what_others_run_is_left_alone(void **state)
         assert_int_equal(asked, 0);
 }
 
-/* A process that survives goes on writing as fast as it is read: only what was there before is dropped. */
+/* A surviving process writes as fast as it is read. Only output from before the run is dropped. */
 static void test_dropping_output_ends(void **state)
 {
         static char page[4096];

@@ -49,7 +49,7 @@
 static struct hide_order order;
 static struct hide_answer answer;
 static const char *runtime_path; /* where engines find mounts, in a directory of ours; NULL: nothing can be attached */
-static uid_t uid;              /* as whom it serves */
+static uid_t uid;              /* the user it serves as */
 static gid_t gid;
 static bool is_root;           /* in the host's user namespace */
 

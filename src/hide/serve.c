@@ -207,7 +207,8 @@ struct listed {
 
 static size_t n_listed;
 
-/* What was read of a directory and not yet handed over: of one for all, since each request goes on where the last one of its directory ended. */
+/* Entries that were read and not handed over yet. One buffer serves all directories: a request that does not continue where
+ * it stands reads again. */
 static struct {
         const struct listed *of; /* NULL: of none */
         off_t offset;            /* of the entry at used */
@@ -294,7 +295,7 @@ static int list(struct listed *l, const char *path, void *buf, fuse_fill_dir_t f
                 struct stat st = {.st_ino = d->d_ino, .st_mode = (mode_t)DTTOIF(d->d_type)};
                 if (is_shown(l, path, d->d_name)) {
                         if (fill(buf, d->d_name, &st, d->d_off, 0))
-                                return 0; /* full: the next request goes on behind the last that fitted */
+                                return 0; /* full: the next request begins after the last entry that fitted */
                         is_empty = false;
                 }
                 offset = d->d_off;
