@@ -26,8 +26,12 @@ def counted(backend):
 
 @pytest.mark.parametrize("bomb", ["shell", "shell of python"])
 def test_a_bomb_whose_first_process_has_ended(backend, bomb):
-    result = backend.run(BOMBS[bomb][1], BOMBS[bomb][0], pids=64)
-    assert (result.verdict, result.returncode, result.json["exit_code"]) == ("pids", 119, 0), result.explain()
+    for _ in range(3):  # the first process is refused a fork itself when the others are quicker
+        result = backend.run(BOMBS[bomb][1], BOMBS[bomb][0], pids=64)
+        assert (result.verdict, result.returncode) == ("pids", 119), result.explain()
+        if result.json["exit_code"] == 0:
+            break
+    assert result.json["exit_code"] == 0, result.explain()
     assert "left running reached the limit of 64 processes" in result.json["verdict"]["message"], result.explain()
 
 
